@@ -1,0 +1,39 @@
+# Everything a newcomer types. Each target makes the virtual environment first, if it is not there.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+READY   = $(VENV)/.ready
+
+.PHONY: help test slow check format bench clean
+help:  ## list these targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+# torch comes first and pinned: the pin takes the small CPU build where an index offers one.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+test: $(READY)  ## all tests that end in minutes
+	$(BIN)/pytest -n 2
+
+slow: $(READY)  ## the tests that take long
+	$(BIN)/pytest -m slow
+
+check: $(READY)  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## training step and start-up beside the peers (alone on the machine, please)
+	$(BIN)/sightline bench train
+	$(BIN)/sightline bench startup
+
+clean:  ## remove what was made here
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

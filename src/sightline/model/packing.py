@@ -1,0 +1,103 @@
+"""Run a batch of sentences of different lengths without paying for its padding.
+
+Everything but attention treats each token by itself, so there the padding of a batch can be left out: the B × T grid
+becomes a list of the N real tokens. Attention needs the grid back for a moment. A `Layout` knows both forms; in its
+padded form `pack` and `pad` do nothing, so layers are written once and run either way.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from sightline.errors import InputError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the real tokens of a right-padded batch stand."""
+
+    lengths: Int[Tensor, "B"]
+    longest: int
+    places: Int[Tensor, "N"] | None = None
+    """Places of the real tokens in the flattened grid; None: padded execution, nothing is left out."""
+
+    @classmethod
+    def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
+        """Describe a batch of ids; without lengths every token is real."""
+        n_rows, longest = ids.shape
+        if lengths is None:
+            return cls(torch.full((n_rows,), longest, device=ids.device), longest)
+        if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest:
+            raise InputError(f"lengths must lie between 0 and {longest}, the width of the batch")
+        if not packed or int(lengths.sum()) == n_rows * longest:
+            return cls(lengths, longest)
+        real = torch.arange(longest, device=ids.device) < lengths[:, None]  # B T
+        return cls(lengths, longest, real.flatten().nonzero().squeeze(1))
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether some sentence is shorter than the batch."""
+        return bool((self.lengths < self.longest).any())
+
+    def pack(self, grid: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "..."]:
+        """Leave the padding out: B T … → N …."""
+        if self.places is None:
+            return grid
+        packed: Tensor = _Pack.apply(grid, self.places)
+        return packed
+
+    def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
+        """Put the tokens back into the grid, zeros between them: N … → B T …."""
+        if self.places is None:
+            return rows
+        grid: Tensor = _Pad.apply(rows, self.places, self.lengths.size(0), self.longest)
+        return grid
+
+    def positions(self) -> Int[Tensor, "..."]:
+        """Return the position of each token in its sentence: T for a grid (every row alike), N for a list."""
+        if self.places is None:
+            return torch.arange(self.longest, device=self.lengths.device)
+        return self.places % self.longest
+
+
+def gather(grid: Tensor, places: Tensor) -> Tensor:
+    """B T … → N …."""
+    return grid.flatten(0, 1).index_select(0, places)
+
+
+def scatter(rows: Tensor, places: Tensor, n_rows: int, longest: int) -> Tensor:
+    """N … → B T …, zeros where nothing is put."""
+    grid = rows.new_zeros(n_rows * longest, *rows.shape[1:])
+    return grid.index_copy_(0, places, rows).unflatten(0, (n_rows, longest))
+
+
+class _Pack(torch.autograd.Function):
+    """Gather, whose gradient is the scatter; torch's own gradient would add where copying is enough."""
+
+    @staticmethod
+    def forward(ctx: Any, grid: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(places)
+        ctx.grid = grid.shape[:2]
+        return gather(grid, places)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (places,) = ctx.saved_tensors
+        return scatter(gradients[0], places, *ctx.grid), None
+
+
+class _Pad(torch.autograd.Function):
+    """Scatter, whose gradient is the gather."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: Tensor, n_rows: int, longest: int) -> Tensor:
+        ctx.save_for_backward(places)
+        return scatter(rows, places, n_rows, longest)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (places,) = ctx.saved_tensors
+        return gather(gradients[0], places), None, None, None

@@ -1,0 +1,106 @@
+"""Settings as frozen dataclasses, read from plain mappings (JSON, TOML) and written back.
+
+A field is the only definition of a knob: its annotation is the type that is accepted, its default the default,
+its `help` metadata the explanation. Ranges are checked by the dataclass itself in `__post_init__`, with `Checks`.
+Knows nothing of files, models or text.
+"""
+
+import dataclasses
+import difflib
+import math
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from sightline.errors import SettingsError
+
+Settings = TypeVar("Settings")
+
+
+def from_mapping(kind: type[Settings], mapping: Mapping[str, object], *, where: str = "settings") -> Settings:
+    """Build `kind` from a mapping, refusing with every problem listed at once."""
+    hints = get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(cast("Any", kind)) if field.init}
+    problems = [unknown_name(name, fields, what="setting") for name in mapping if name not in fields]
+    values = {}
+    for name, field in fields.items():
+        if name in mapping:
+            try:
+                values[name] = converted(mapping[name], hints[name])
+            except SettingsError as error:
+                problems.append(f"{name}: {error}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            problems.append(f"{name} is missing")
+    if problems:
+        raise SettingsError(f"{where}: {'; '.join(problems)}")
+    try:
+        return kind(**values)
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from None
+
+
+def to_mapping(settings: object) -> dict[str, object]:
+    """Return the fields of a settings dataclass as plain JSON-ready values."""
+    return dataclasses.asdict(cast("Any", settings))
+
+
+def converted(value: object, kind: Any) -> Any:
+    """Return `value` as the annotated `kind`, refusing what a person did not mean (a bool for a number, "3" for 3)."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value if value in arguments else refuse(value, one_of(arguments, value))
+    if origin in (Union, types.UnionType):
+        return None if value is None else converted(value, next(a for a in arguments if a is not type(None)))
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            refuse(value, "a list")
+        return tuple(converted(item, arguments[0]) for item in cast("Iterable[object]", value))
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if abs(value) < 1 << 53 else refuse(value, "a number of ordinary size")
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    if type(value) is not kind:
+        refuse(value, names[kind])
+    if kind is float and not math.isfinite(cast("float", value)):
+        refuse(value, "a finite number")
+    return value
+
+
+def refuse(value: object, allowed: str) -> NoReturn:
+    """Say what was given and what would have been right."""
+    given = repr(value)
+    raise SettingsError(f"{given if len(given) <= 60 else given[:57] + '...'} is not {allowed}")
+
+
+def one_of(allowed: Iterable[object], given: object = None) -> str:
+    """Return "one of …", with the nearest first word where something near was given."""
+    names = [str(name) for name in allowed]
+    near = difflib.get_close_matches(str(given), names, n=1)
+    return f"one of {', '.join(names)}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def unknown_name(name: str, known: Iterable[str], *, what: str) -> str:
+    """Return the sentence for a name nobody knows."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"unknown {what} {name[:60]!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+class Checks:
+    """Collects what is out of range in one settings object, so that all of it is said at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def that(self, holds: bool, problem: str) -> None:
+        """Note `problem` unless the condition holds."""
+        if not holds:
+            self.problems.append(problem)
+
+    def between(self, low: float, high: float, **values: float) -> None:
+        """Note every value outside [low, high]."""
+        for name, value in values.items():
+            self.that(low <= value <= high, f"{name} must be between {low:,} and {high:,}, not {value}")
+
+    def done(self) -> None:
+        """Raise what was noted, if anything."""
+        if self.problems:
+            raise SettingsError("; ".join(self.problems))
