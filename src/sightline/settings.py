@@ -95,7 +95,7 @@ class Checks:
         if not holds:
             self.problems.append(problem)
 
-    def between(self, low: float, high: float, **values: float) -> None:
+    def between(self, low: int | float, high: int | float, **values: int | float) -> None:
         """Note every value outside [low, high]."""
         for name, value in values.items():
             self.that(low <= value <= high, f"{name} must be between {low:,} and {high:,}, not {value}")

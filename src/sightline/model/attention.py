@@ -1,4 +1,4 @@
-"""Attention, once: the explicit formula that shows every step, the fused kernel that is fast, and the heads around them."""
+"""Attention, once: the explicit formula that shows every step, the fused kernel that is fast, the heads around both."""
 
 import math
 
@@ -93,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         """Let every token of x look at the tokens of its own sentence, and at those the cache remembers of it."""
         linears = (self.query, self.key, self.value)
         widths = [linear.out_features for linear in linears]
-        query, key, value = (self.split(part) for part in layout.pad(joined(x, *linears)).split(widths, dim=-1))
+        query, key, value = (self.split(part) for part in torch.split(layout.pad(joined(x, *linears)), widths, dim=-1))
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
         if cache is not None:
@@ -136,7 +136,7 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, x: Float[Tensor, "B T HD"]) -> Float[Tensor, "B H T D"]:
         """Cut the last dimension into heads."""
-        return x.unflatten(-1, (-1, self.d_head)).transpose(1, 2)
+        return x.view(*x.shape[:2], -1, self.d_head).transpose(1, 2)
 
     def mix(
         self,
@@ -168,5 +168,6 @@ def joined(x: Float[Tensor, "*rows E"], *linears: nn.Linear) -> Float[Tensor, "*
     """Apply several projections of the same x as one, their results side by side."""
     if x.numel() < MANY_ROWS * x.size(-1):
         return torch.cat([linear(x) for linear in linears], dim=-1)
-    biases = [linear.bias for linear in linears if linear.bias is not None]
-    return F.linear(x, torch.cat([linear.weight for linear in linears]), torch.cat(biases) if biases else None)
+    weights: list[Tensor] = [linear.weight for linear in linears]
+    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
+    return F.linear(x, torch.cat(weights), torch.cat(biases) if biases else None)

@@ -70,7 +70,7 @@ class Bert(nn.Module):
     def tie(self) -> None:
         """Make weights that are one, one: called again whenever parameters have been exchanged."""
         if self.config.tied_output and "masked_words" in self.heads:
-            self.heads["masked_words"].output.weight = self.embedding.tokens.weight
+            self.heads["masked_words"].output.weight = self.embedding.tokens.weight  # type: ignore[union-attr]
 
     def forward(
         self,

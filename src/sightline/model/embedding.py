@@ -15,7 +15,7 @@ from sightline.model.sight import Sight
 
 
 class Embedding(nn.Module):
-    """Token embedding (times √d_model) plus the code of the position, plus the segment's where there are segments (3.4, 3.5)."""
+    """Token embedding times √d_model, plus the position's code (3.4, 3.5), plus the segment's where there are any."""
 
     def __init__(self, config: BlockConfig, *, vocab_size: int, n_segments: int = 0, normed: bool = False) -> None:
         super().__init__()

@@ -78,29 +78,30 @@ class Layer(nn.Module):
         probe: Idle = IDLE,
     ) -> Float[Tensor, "*rows E"]:
         """Pass x through the sublayers in order."""
-
-        def look_at_own(x: Tensor, probe: Idle) -> Tensor:
-            return self.self_attention(
-                x, layout=sight.layout, mask=sight.mask, rotation=sight.rotation, cache=cache, probe=probe
-            )
-
-        x = self.around(look_at_own, self.self_attention_norm, x, probe.within("self_attention"))
-        if self.cross_attention is not None and self.cross_attention_norm is not None and memory is not None:
-            cross = self.cross_attention
-
-            def look_across(x: Tensor, probe: Idle) -> Tensor:
-                return cross.across(x, memory, layout=sight.layout, mask=memory_mask, probe=probe)
-
-            x = self.around(look_across, self.cross_attention_norm, x, probe.within("cross_attention"))
+        x = self.around(
+            self.self_attention, self.self_attention_norm, x, probe.within("self_attention"),
+            layout=sight.layout, mask=sight.mask, rotation=sight.rotation, cache=cache,
+        )  # fmt: skip
+        if self.cross_attention is not None and self.cross_attention_norm is not None:
+            x = self.around(
+                self.cross_attention.across, self.cross_attention_norm, x, probe.within("cross_attention"),
+                layout=sight.layout, memory=memory, mask=memory_mask,
+            )  # fmt: skip
         return self.around(self.feed_forward, self.feed_forward_norm, x, probe.within("feed_forward"))
 
     def around(
-        self, sublayer: Callable[[Tensor, Idle], Tensor], norm: nn.Module, x: Float[Tensor, "*rows E"], probe: Idle
+        self,
+        sublayer: Callable[..., Tensor],
+        norm: nn.Module,
+        x: Float[Tensor, "*rows E"],
+        probe: Idle,
+        **context: object,
     ) -> Float[Tensor, "*rows E"]:
         """Wrap a sublayer in residual connection, dropout and norm."""
         if self.norm_order == "pre":
-            return probe("residual", self.dropout.add(x, sublayer(probe("norm", norm(x)), probe)))
-        return probe("norm", norm(probe("residual", self.dropout.add(x, sublayer(x, probe)))))
+            normed = probe("norm", norm(x))
+            return probe("residual", self.dropout.add(x, sublayer(normed, probe=probe, **context)))
+        return probe("norm", norm(probe("residual", self.dropout.add(x, sublayer(x, probe=probe, **context)))))
 
 
 def make_attention(config: BlockConfig) -> MultiHeadAttention:

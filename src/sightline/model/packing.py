@@ -46,14 +46,14 @@ class Layout:
         """Leave the padding out: B T … → N …."""
         if self.places is None:
             return grid
-        packed: Tensor = _Pack.apply(grid, self.places)
+        packed: Tensor = _Pack.apply(grid, self.places)  # type: ignore[no-untyped-call]
         return packed
 
     def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
         """Put the tokens back into the grid, zeros between them: N … → B T …."""
         if self.places is None:
             return rows
-        grid: Tensor = _Pad.apply(rows, self.places, self.lengths.size(0), self.longest)
+        grid: Tensor = _Pad.apply(rows, self.places, self.lengths.size(0), self.longest)  # type: ignore[no-untyped-call]
         return grid
 
     def positions(self) -> Int[Tensor, "..."]:
@@ -71,7 +71,7 @@ def gather(grid: Tensor, places: Tensor) -> Tensor:
 def scatter(rows: Tensor, places: Tensor, n_rows: int, longest: int) -> Tensor:
     """N … → B T …, zeros where nothing is put."""
     grid = rows.new_zeros(n_rows * longest, *rows.shape[1:])
-    return grid.index_copy_(0, places, rows).unflatten(0, (n_rows, longest))
+    return grid.index_copy_(0, places, rows).view(n_rows, longest, *rows.shape[1:])
 
 
 class _Pack(torch.autograd.Function):

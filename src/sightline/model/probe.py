@@ -28,6 +28,7 @@ class Idle:
         return False
 
     def __call__(self, point: str, value: Tensor) -> Tensor:  # noqa: ARG002
+        """Show a value on its way and return what to go on with."""
         return value
 
 
@@ -63,6 +64,7 @@ class Probe(Idle):
         return any(self.at(point) for point in points)
 
     def __call__(self, point: str, value: Tensor) -> Tensor:
+        """Let the actions of this point see, and perhaps change, the value."""
         for action in self.at(point):
             changed = action(self.place + point, value)
             value = value if changed is None else changed

@@ -1,9 +1,7 @@
 """The architectures by name, and well-known sizes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from torch import nn
 
 from sightline.errors import SettingsError
 from sightline.model.bert import Bert, BertConfig
@@ -14,7 +12,7 @@ from sightline.settings import from_mapping, one_of, unknown_name
 
 Model = Transformer | Bert | GPT
 
-ARCHITECTURES: dict[str, tuple[type[BlockConfig], type[nn.Module]]] = {
+ARCHITECTURES: dict[str, tuple[type[BlockConfig], Callable[[Any], Model]]] = {
     "transformer": (TransformerConfig, Transformer),
     "bert": (BertConfig, Bert),
     "gpt": (GPTConfig, GPT),
@@ -70,5 +68,4 @@ def architecture_of(config: BlockConfig) -> str:
 
 def build(config: BlockConfig) -> Model:
     """Build the model a config describes, its weights at their beginning."""
-    model = ARCHITECTURES[architecture_of(config)][1](config)  # type: ignore[arg-type, call-arg]
-    return model  # type: ignore[return-value]
+    return ARCHITECTURES[architecture_of(config)][1](config)

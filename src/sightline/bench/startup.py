@@ -1,0 +1,25 @@
+"""`sightline bench startup`: how long a fresh interpreter takes to answer, beside what it would take with torch."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+from sightline.bench.measure import Timing, take_turns
+
+COMMANDS = {
+    "import sightline": ["-c", "import sightline"],
+    "sightline --help": ["-m", "sightline.cli.main", "--help"],
+    "python, nothing else": ["-c", "pass"],
+    "import torch": ["-c", "import torch"],
+}
+
+
+def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
+    """Return a call that runs python with these arguments and waits for it."""
+    command = [sys.executable, *arguments]
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
+
+
+def bench_startup(*, rounds: int) -> list[Timing]:
+    """Time each command, interleaved."""
+    return take_turns({name: fresh_interpreter(words) for name, words in COMMANDS.items()}, rounds=rounds, warm_up=1)

@@ -1,0 +1,1 @@
+"""How a model learns. Knows tensors and models, no text."""

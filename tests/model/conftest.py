@@ -1,0 +1,235 @@
+"""Tiny models of every family and variation, and one way to run them all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sightline.model import GPT, Bert, BertConfig, GPTConfig, Model, Transformer, TransformerConfig
+from sightline.model.cache import Cache, DecoderState
+from sightline.model.probe import IDLE, Idle
+
+VOCAB = 20
+SIZES = {"vocab_size": VOCAB, "d_model": 16, "n_heads": 4, "d_ff": 24, "dropout": 0.1}
+
+BLOCKS = {
+    "pre_norm": {"norm_order": "pre"},
+    "post_norm": {"norm_order": "post"},
+    "rms_norm": {"norm": "rms"},
+    "no_bias": {"bias": False},
+    "relu": {"activation": "relu"},
+    "gelu": {"activation": "gelu"},
+    "gelu_tanh": {"activation": "gelu_tanh"},
+    "silu": {"activation": "silu"},
+    "swiglu": {"activation": "swiglu"},
+    "sinusoidal": {"positions": "sinusoidal", "max_length": None},
+    "sinusoidal_halves": {"positions": "sinusoidal_halves", "max_length": None},
+    "learned": {"positions": "learned", "max_length": 64},
+    "rotary": {"positions": "rotary", "max_length": None},
+    "no_positions": {"positions": "none", "max_length": None},
+    "grouped": {"n_kv_heads": 2},
+    "one_kv_head": {"n_kv_heads": 1},
+    "one_head": {"n_heads": 1},
+    "untied": {"tied_output": False},
+    "output_bias": {"output_bias": True},
+    "scaled": {"scaled_embedding": True},
+    "unscaled": {"scaled_embedding": False},
+    "attention_dropout": {"attention_dropout": 0.2},
+}
+LLAMA = {
+    "norm_order": "pre", "norm": "rms", "activation": "swiglu", "positions": "rotary", "max_length": None,
+    "n_kv_heads": 2, "bias": False, "tied_output": False,
+}  # fmt: skip
+
+TRANSFORMERS = {
+    "paper": {},
+    **{name: BLOCKS[name] for name in BLOCKS if name not in ("post_norm", "relu", "sinusoidal", "scaled")},
+    "modern": LLAMA,
+    "separate_target": {"target_vocab_size": 23},
+    "separate_untied": {"target_vocab_size": 23, "tied_output": False},
+}
+GPTS = {
+    "gpt2": {},
+    **{name: BLOCKS[name] for name in BLOCKS if name not in ("pre_norm", "gelu_tanh", "learned", "unscaled")},
+    "llama": LLAMA,
+}
+BERTS = {
+    "bert": {},
+    **{name: BLOCKS[name] for name in BLOCKS if name not in ("post_norm", "gelu", "learned", "unscaled")},
+    "modern": LLAMA,
+    "one_segment_kind": {"n_segments": 0},
+}
+NAMES = {
+    "transformer": [f"transformer-{name}" for name in TRANSFORMERS],
+    "gpt": [f"gpt-{name}" for name in GPTS],
+    "bert": [f"bert-{name}" for name in BERTS],
+}
+CAUSAL = [*NAMES["transformer"], *NAMES["gpt"]]
+FEW_CAUSAL = ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Ids for any family: `ids` are the target, or the only text; what a family does not take it leaves alone."""
+
+    ids: Tensor  # B T
+    lengths: Tensor  # B
+    source: Tensor  # B S
+    source_lengths: Tensor  # B
+    segments: Tensor  # B T
+
+    @property
+    def real(self) -> Tensor:
+        """Where the real tokens stand, B T."""
+        return torch.arange(self.ids.size(1)) < self.lengths[:, None]
+
+    def row(self, index: int) -> "Batch":
+        """One sentence alone, without padding."""
+        end, source_end = int(self.lengths[index]), int(self.source_lengths[index])
+        here = slice(index, index + 1)
+        return Batch(
+            self.ids[here, :end],
+            self.lengths[here],
+            self.source[here, :source_end],
+            self.source_lengths[here],
+            self.segments[here, :end],
+        )
+
+    def with_ids(self, ids: Tensor) -> "Batch":
+        """Other ids of the same shape."""
+        return replace(self, ids=ids)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model under test, run the same way whatever its family."""
+
+    name: str
+    model: Model
+
+    def run(self, batch: Batch, *, packed: bool = False, probe: Idle = IDLE) -> Tensor:
+        """Scores of every token: B T V, or N V when packed."""
+        model = self.model
+        if isinstance(model, Transformer):
+            return model(
+                batch.source,
+                batch.ids,
+                source_lengths=batch.source_lengths,
+                target_lengths=batch.lengths,
+                packed=packed,
+                probe=probe,
+            )
+        if isinstance(model, GPT):
+            return model(batch.ids, lengths=batch.lengths, packed=packed, probe=probe)
+        hidden = model(batch.ids, segments=batch.segments, lengths=batch.lengths, packed=packed, probe=probe)
+        return model.masked_words(hidden, probe=probe)
+
+    def real(self, batch: Batch, *, packed: bool = False, probe: Idle = IDLE) -> Tensor:
+        """Scores of the real tokens only, N V."""
+        scores = self.run(batch, packed=packed, probe=probe)
+        return scores if scores.ndim == 2 else scores[batch.real]
+
+    def start(self, batch: Batch, *, capacity: int = 4) -> DecoderState | Cache:
+        """Begin decoding every sentence of a batch."""
+        if isinstance(self.model, Transformer):
+            memory = self.model.encode(batch.source, lengths=batch.source_lengths)
+            return self.model.start(memory, capacity=capacity)
+        assert isinstance(self.model, GPT)
+        return self.model.start(batch.ids.size(0), capacity=capacity)
+
+    def gradients(self, scores: Tensor) -> dict[str, Tensor]:
+        """Gradients of every parameter for one fixed loss of the scores of N real tokens."""
+        direction = torch.randn(scores.shape, generator=torch.Generator().manual_seed(5))
+        names, parameters = zip(*self.model.named_parameters(), strict=True)
+        found = torch.autograd.grad((scores * direction).sum() / len(scores), parameters, materialize_grads=True)
+        return dict(zip(names, found, strict=True))
+
+
+def lively(model: nn.Module) -> nn.Module:
+    """Fill all parameters anew, so that no bias is zero, no norm the identity and no score small."""
+    generator = torch.Generator().manual_seed(3)
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim == 2:
+            parameter.data = noise * parameter.size(1) ** -0.5
+        else:
+            parameter.data = 0.2 * noise + (1.0 if name.endswith("norm.weight") else 0.0)
+    model.tie()
+    return model
+
+
+def make_model(name: str, **settings: object) -> Model:
+    """A tiny model of a named variation, in evaluation mode."""
+    family, variation = name.split("-")
+    if family == "transformer":
+        chosen = {**SIZES, "n_encoder_layers": 2, "n_decoder_layers": 2, **TRANSFORMERS[variation], **settings}
+        model = Transformer(TransformerConfig(**chosen))
+    elif family == "gpt":
+        model = GPT(GPTConfig(**{**SIZES, "n_layers": 2, "max_length": 64, **GPTS[variation], **settings}))
+    else:
+        chosen = {"n_layers": 2, "max_length": 64, "heads": ("masked_words",), "norm_epsilon": 1e-5}
+        model = Bert(BertConfig(**{**SIZES, **chosen, **BERTS[variation], **settings}))
+    return lively(model).eval()
+
+
+@pytest.fixture(scope="session")
+def make_subject() -> Callable[..., Subject]:
+    """Make a model of a named variation, changed by settings; the test may do with it what it likes."""
+    return lambda name, **settings: Subject(name, make_model(name, **settings))
+
+
+@pytest.fixture(scope="session", params=[name for names in NAMES.values() for name in names])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """Every variation of every family."""
+    return Subject(request.param, make_model(request.param))
+
+
+@pytest.fixture(scope="session", params=CAUSAL)
+def causal(request: pytest.FixtureRequest) -> Subject:
+    """Every variation of the families that predict the next token."""
+    return Subject(request.param, make_model(request.param))
+
+
+@pytest.fixture(scope="session", params=FEW_CAUSAL)
+def decoder(request: pytest.FixtureRequest) -> Subject:
+    """The four most different models that predict the next token, for claims that need many examples."""
+    return Subject(request.param, make_model(request.param))
+
+
+@pytest.fixture(scope="session", params=NAMES["transformer"])
+def transformer(request: pytest.FixtureRequest) -> Transformer:
+    """Every variation of the encoder–decoder."""
+    return make_model(request.param)
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> Callable[..., Batch]:
+    """Make random ids of given lengths; the sources are as long as the other way round unless told."""
+
+    def make(lengths: list[int], *, source_lengths: list[int] | None = None, seed: int = 0) -> Batch:
+        generator = torch.Generator().manual_seed(seed)
+        source_lengths = lengths[::-1] if source_lengths is None else source_lengths
+        size, source_size = (len(lengths), max(lengths)), (len(lengths), max(source_lengths))
+        return Batch(
+            ids=torch.randint(VOCAB, size, generator=generator),
+            lengths=torch.tensor(lengths),
+            source=torch.randint(VOCAB, source_size, generator=generator),
+            source_lengths=torch.tensor(source_lengths),
+            segments=torch.randint(2, size, generator=generator),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def batch(make_batch: Callable[..., Batch]) -> Batch:
+    """Three sentences of different lengths, the longest neither first nor last."""
+    return make_batch([3, 7, 1], source_lengths=[5, 2, 6])
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Let every test draw the same numbers, alone or after others."""
+    torch.manual_seed(0)

@@ -1,0 +1,43 @@
+"""What a process sets about itself."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sightline import runtime
+
+
+def test_seed_everything_starts_all_generators_alike():
+    def draw():
+        runtime.seed_everything(7)
+        return random.random(), torch.rand(3).tolist()  # noqa: S311 - this is what is tested
+
+    assert draw() == draw()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
+def test_kept_memory_is_used_again():
+    """A large tensor made again and again must not touch fresh pages each time."""
+    program = """
+import resource, torch
+from sightline.runtime import keep_freed_memory
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+make = lambda: [torch.ones(4_000_000) for _ in range(20)] and None
+if KEEP: assert keep_freed_memory()
+make(); before = faults(); make(); print(faults() - before)
+"""
+
+    def page_faults(*, keep: bool) -> int:
+        words = [sys.executable, "-c", program.replace("KEEP", str(keep))]
+        return int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+    assert page_faults(keep=True) * 10 < page_faults(keep=False)
+
+
+def test_set_threads_leaves_the_choice_to_torch_unless_told():
+    before = torch.get_num_threads()
+    runtime.set_threads(None)
+    assert torch.get_num_threads() == before
