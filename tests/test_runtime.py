@@ -25,9 +25,10 @@ def test_kept_memory_is_used_again():
 import resource, torch
 from sightline.runtime import keep_freed_memory
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-make = lambda: [torch.ones(4_000_000) for _ in range(20)] and None
+make = lambda: [torch.ones(10_000_000) for _ in range(3)] and None
 if KEEP: assert keep_freed_memory()
-make(); before = faults(); make(); print(faults() - before)
+for _ in range(12): before = faults(); make()
+print(faults() - before)
 """
 
     def page_faults(*, keep: bool) -> int:

@@ -175,8 +175,7 @@ def test_even_rows_never_see_memory_that_holds_no_token(decoder, make_batch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("n_new", [1, 3])
-@pytest.mark.parametrize("watched", [False, True], ids=["fused", "explicit"])
+@pytest.mark.parametrize(("n_new", "watched"), [(1, False), (3, True)], ids=["fused", "explicit"])
 def test_beams_that_share_a_memory_equal_rows_with_one_each(transformer, batch, n_new, watched):
     """Sharing must only save memory; the sources are of different lengths."""
     shared = transformer.start(transformer.encode(batch.source, lengths=batch.source_lengths))

@@ -30,8 +30,11 @@ class Cache:
 
     @classmethod
     def empty(cls, config: BlockConfig, *, n_layers: int, n_rows: int, capacity: int, like: Tensor) -> "Cache":
-        """Allocate for `capacity` tokens a row; it grows by doubling when that is not enough."""
-        return cls(like.new_empty(n_layers, 2, n_rows, config.n_kv_heads or config.n_heads, capacity, config.d_head))
+        """Allocate for `capacity` tokens a row; it grows by doubling when that is not enough.
+
+        Room must be cleared: a masked key of zeros is harmless, one that happens to be NaN is not (0 · NaN is NaN).
+        """
+        return cls(like.new_zeros(n_layers, 2, n_rows, config.n_kv_heads or config.n_heads, capacity, config.d_head))
 
     def layers(self) -> list["LayerCache"]:
         """Return the part of each layer."""
@@ -54,7 +57,7 @@ class Cache:
         """Make room for more tokens."""
         *shape, capacity, d_head = self.buffer.shape
         if self.longest + n_new > capacity:
-            grown = self.buffer.new_empty(*shape, max(2 * capacity, self.longest + n_new), d_head)
+            grown = self.buffer.new_zeros(*shape, max(2 * capacity, self.longest + n_new), d_head)
             grown[..., : self.longest, :] = self.buffer[..., : self.longest, :]
             self.buffer = grown
         return self
@@ -69,7 +72,7 @@ class Cache:
         """Let row i become what row rows[i] was; rows that stay where they are, and room not in use, are not copied."""
         used = self.buffer[..., : self.longest, :]
         if rows.numel() > self.buffer.size(2):
-            grown = self.buffer.new_empty(*self.buffer.shape[:2], rows.numel(), *self.buffer.shape[3:])
+            grown = self.buffer.new_zeros(*self.buffer.shape[:2], rows.numel(), *self.buffer.shape[3:])
             grown[..., : self.longest, :] = used.index_select(2, rows)
             self.buffer = grown
         else:

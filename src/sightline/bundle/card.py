@@ -1,0 +1,43 @@
+"""The model card: README.md, written from facts."""
+
+from datetime import date
+
+import torch
+
+from sightline import __version__
+from sightline.model.registry import Model, architecture_of
+from sightline.settings import to_mapping
+from sightline.text import Tokenizer
+
+FAMILIES = {
+    "transformer": "An encoder–decoder Transformer",
+    "bert": "An encoder-only Transformer (BERT)",
+    "gpt": "A decoder-only Transformer (GPT)",
+}
+
+
+def model_card(
+    model: Model, tokenizer: Tokenizer | None = None, *, title: str = "A Sightline model", created: date | None = None
+) -> str:
+    """Describe a model in Markdown: what it is, its sizes, and what made it."""
+    architecture = architecture_of(model.config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
+    rows = "\n".join(f"| {name} | {in_cell(value)} |" for name, value in to_mapping(model.config).items())
+    day = f" on {created.isoformat()}" if created else ""
+    return (
+        f"# {title}\n\n"
+        f"{FAMILIES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
+        f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
+        f"Made{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
+        "`sightline info` on this folder tells more.\n"
+    )
+
+
+def in_cell(value: object) -> str:
+    """Write a setting into a table."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    return f"{value:,}" if isinstance(value, int | float) else str(value)

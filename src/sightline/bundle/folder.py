@@ -1,0 +1,118 @@
+"""Save a bundle as a model folder, and load it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from sightline.bundle.atomic import replace_folder
+from sightline.bundle.card import model_card
+from sightline.bundle.contents import Bundle, disagreements
+from sightline.bundle.manifest import (
+    LARGEST,
+    Manifest,
+    generation_text,
+    manifest_text,
+    read_generation,
+    read_manifest,
+    shortened,
+)
+from sightline.bundle.source import FILE_NAMES, open_regular, opened_files, read_all
+from sightline.bundle.weights import not_finite, read_model, write_weights
+from sightline.decoding.settings import DecodingSettings
+from sightline.errors import InputError, ModelFileError, SightlineError
+from sightline.text import Tokenizer
+
+LARGEST_TOKENIZER = 40_000_000
+"""The largest in use have some 35 million bytes."""
+
+
+def load(folder: Path | str) -> Bundle:
+    """Load a model folder; whatever is wrong with it is a `ModelFileError` of one line."""
+    folder = Path(folder)
+    with opened_files(folder) as files:
+        for name in ("config.json", "model.safetensors"):
+            if name not in files:
+                raise ModelFileError(folder / name, "is missing: this is not a complete model folder")
+        data = {
+            name: read_all(file, folder / name, most=LARGEST_TOKENIZER if name == "tokenizer.json" else LARGEST)
+            for name, file in files.items()
+            if name != "model.safetensors"
+        }
+        manifest = read_manifest(data["config.json"], folder / "config.json")
+        generation = DecodingSettings()
+        if "generation.json" in data:
+            generation = read_generation(data["generation.json"], folder / "generation.json")
+        tokenizer = read_tokenizer(data.get("tokenizer.json"), manifest, folder / "tokenizer.json")
+        for name, reason in disagreements(manifest.config, tokenizer, generation):
+            raise ModelFileError(folder / name, reason)
+        model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
+    card = data.get("README.md", b"").decode("utf-8", errors="replace")
+    return Bundle(model, tokenizer, generation, card, manifest.version)
+
+
+def read_tokenizer(data: bytes | None, manifest: Manifest, path: Path) -> Tokenizer | None:
+    """Read the folder's tokenizer, if it has one."""
+    if data is None:
+        if manifest.special_tokens is not None:
+            raise ModelFileError(path, "is missing, though config.json names its special tokens")
+        return None
+    return parse_tokenizer(data, path, roles=manifest.special_tokens)
+
+
+def load_tokenizer(path: Path | str) -> Tokenizer:
+    """Load a tokenizer.json of any origin; the roles of its special tokens are found by their usual names."""
+    path = Path(path)
+    if (file := open_regular(path)) is None:
+        raise ModelFileError(path, "is missing")
+    with file:
+        return parse_tokenizer(read_all(file, path, most=LARGEST_TOKENIZER), path, roles=None)
+
+
+def parse_tokenizer(data: bytes, path: Path, *, roles: Mapping[str, object] | None) -> Tokenizer:
+    """Build a tokenizer, naming the file if it cannot be one."""
+    try:
+        return Tokenizer.from_json(data, roles=roles)
+    except InputError as error:
+        raise ModelFileError(path, shortened(str(error))) from None
+
+
+def save(bundle: Bundle, folder: Path | str) -> None:
+    """Save a bundle as a model folder, in the place of a model that is there: at every instant one of them loads."""
+    folder = Path(folder).resolve()
+    check_target(folder)
+    for name, reason in disagreements(bundle.model.config, bundle.tokenizer, bundle.generation):
+        raise ModelFileError(folder / name, f"is not written: it {reason}")
+    for name, parameter in bundle.model.named_parameters():
+        if not_finite(parameter.detach()):
+            raise SightlineError(f"the model is not saved: its weight {name} holds NaN or infinity")
+    try:
+        replace_folder(folder, lambda place: write_files(bundle, place))
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SightlineError(f"could not save the model as {folder}: {reason}") from error
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to replace anything but a model folder or an empty one: what is in it would be gone."""
+    if not folder.name or (folder.exists() and not folder.is_dir()):
+        raise ModelFileError(folder, "cannot be replaced by a model folder: choose another name")
+    others = sorted(path.name for path in folder.iterdir() if path.name not in FILE_NAMES) if folder.exists() else []
+    if others:
+        raise ModelFileError(folder, f"holds what is not part of a model ({others[0]}): choose another folder")
+
+
+def write_files(bundle: Bundle, place: Path) -> None:
+    """Write every file of a model folder."""
+    roles = bundle.tokenizer.roles if bundle.tokenizer else None
+    texts = {
+        "config.json": manifest_text(Manifest(bundle.model.config, special_tokens=roles)),
+        "generation.json": generation_text(bundle.generation),
+        "README.md": bundle.card or model_card(bundle.model, bundle.tokenizer),
+    }
+    if bundle.tokenizer is not None:
+        texts["tokenizer.json"] = bundle.tokenizer.to_json()
+    for name, text in texts.items():
+        with (place / name).open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    write_weights(bundle.model, place / "model.safetensors", like=place / "config.json")

@@ -1,0 +1,101 @@
+"""Open the files of a model folder: regular files only, all of the same save, and never more than a bound is read."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from io import FileIO
+from pathlib import Path
+
+from sightline.bundle.atomic import place_of
+from sightline.bundle.disguise import real_kind
+from sightline.errors import ModelFileError
+
+FILE_NAMES = ("config.json", "model.safetensors", "tokenizer.json", "generation.json", "README.md")
+ATTEMPTS = 10
+
+# Never wait for the other end of a pipe, never follow a link out of the folder.
+FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@contextmanager
+def opened_files(folder: Path) -> Iterator[dict[str, FileIO]]:
+    """Open every file of a model that is there, all from the same save, even while another is being put in place."""
+    for _ in range(ATTEMPTS):
+        place = place_of(folder)
+        before = identity(place)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(file) for name in FILE_NAMES if (file := open_regular(place / name))}
+            if before is not None and identity(place) == before:
+                yield files
+                return
+        if before is None:
+            raise ModelFileError(folder, absence(folder))
+    raise ModelFileError(folder, "is replaced faster than it can be read: try again")
+
+
+def open_regular(path: Path) -> FileIO | None:
+    """Open a file for reading, or return None where there is none; refuse everything that is not a regular file."""
+    try:
+        descriptor = os.open(path, FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        raise ModelFileError(repr(str(path)), "is not the name of a file") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ModelFileError(path, "is a symbolic link: a model folder must hold the file itself") from None
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise ModelFileError(path, f"is {KINDS.get(kind, 'something else')}, not a file")
+    return FileIO(descriptor, "rb")
+
+
+def read_all(file: FileIO, path: Path, *, most: int) -> bytes:
+    """Return the contents of a file that must not have more than `most` bytes."""
+    if (size := os.fstat(file.fileno()).st_size) > most:
+        raise ModelFileError(path, f"has {size:,} bytes; more than {most:,} are not read")
+    data = bytearray()
+    try:
+        while chunk := file.read(most + 1 - len(data)):
+            data += chunk
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
+    if len(data) > most:
+        raise ModelFileError(path, f"grew beyond {most:,} bytes while it was read")
+    if kind := real_kind(bytes(data[:64])):
+        raise ModelFileError(path, f"is {kind}")
+    return bytes(data)
+
+
+def identity(place: Path) -> tuple[int, int, int] | None:
+    """Return what tells a folder from the one that replaces it."""
+    try:
+        status = place.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISDIR(status.st_mode) else None
+
+
+def absence(folder: Path) -> str:
+    """Say why there is no model folder."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such model folder"
+    except ValueError:
+        return "is not the name of a folder"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is a file, not a model folder"

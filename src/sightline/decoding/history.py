@@ -1,0 +1,39 @@
+"""Everything a beam looked at for one sentence, kept as a tree that can be drawn."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Fate: TypeAlias = Literal["alive", "finished", "pruned"]
+"""What became of a candidate: it lived on, it was a complete result, or others were better."""
+
+
+@dataclass(frozen=True)
+class BeamNode:
+    """A hypothesis at one step: its newest token, and the numbers of the whole up to there."""
+
+    token: int
+    token_log_probability: float
+    log_probability: float
+    score: float
+    """What it would be ranked by if it ended here."""
+    parent: int | None
+    """Which node of the step before it continues; None at the first step."""
+    fate: Fate
+
+
+@dataclass(frozen=True)
+class BeamHistory:
+    """All steps of one sentence; a node is found by its step and its index there."""
+
+    steps: tuple[tuple[BeamNode, ...], ...]
+    endings: tuple[tuple[int, int], ...]
+    """Step and index of the last node of each result, the best first."""
+
+    def path(self, step: int, index: int) -> list[BeamNode]:
+        """Return the nodes from the first step to this one."""
+        nodes = []
+        at: int | None = index
+        while at is not None:
+            nodes.append(self.steps[step][at])
+            at, step = nodes[-1].parent, step - 1
+        return nodes[::-1]

@@ -1,0 +1,66 @@
+"""One entry for every way of decoding."""
+
+from collections.abc import Callable, Collection, Generator, Sequence
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from sightline.decoding.beam import search_beams
+from sightline.decoding.greedy import likeliest, search_greedily
+from sightline.decoding.hypothesis import Hypothesis
+from sightline.decoding.request import Request
+from sightline.decoding.sampling import Sampler, search_by_chance
+from sightline.decoding.settings import DecodingSettings
+from sightline.decoding.step import State, Step
+from sightline.decoding.walk import Stride, walk
+from sightline.errors import SettingsError
+
+
+def search(
+    step: Step,
+    state: State,
+    contexts: Sequence[Sequence[int]],
+    settings: DecodingSettings,
+    *,
+    end_ids: Sequence[int],
+    prefixes: Sequence[Sequence[int]] | None = None,
+    max_lengths: Sequence[int] | None = None,
+    seeds: Sequence[int | None] | None = None,
+    to_text: Callable[[Sequence[int]], str] | None = None,
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    device: torch.device | str = "cpu",
+) -> list[list[Hypothesis]]:
+    """Return up to `n_best` hypotheses for each sentence, by the search that the settings ask for.
+
+    `state` has one row per sentence and has seen all of its context but the last id. The other arguments are those of
+    `Request`. No result depends on which sentences are searched together.
+    """
+    request = Request(
+        contexts=contexts,
+        settings=settings,
+        end_ids=end_ids,
+        prefixes=prefixes,
+        max_lengths=max_lengths,
+        seeds=seeds,
+        to_text=to_text,
+        source_mask=source_mask,
+        device=device,
+    )
+    if settings.sample:
+        return search_by_chance(step, state, request)
+    if settings.beam == 1 and not settings.coverage_penalty:
+        return search_greedily(step, state, request)
+    return search_beams(step, state, request).hypotheses
+
+
+def stream(step: Step, state: State, request: Request) -> Generator[Stride, Collection[int] | None, None]:
+    """Yield the new tokens of every step while they are chosen, greedily or by chance.
+
+    Row `sentence * n_best + i` is the i-th sample of a sentence; `send` the numbers of rows that shall leave.
+    """
+    if request.settings.beam > 1:
+        raise SettingsError(f"a beam of {request.settings.beam} has no text before it is done: stream with beam = 1")
+    if request.settings.sample:
+        return walk(step, state, request, Sampler(request), copies=request.settings.n_best)
+    return walk(step, state, request, likeliest)

@@ -1,0 +1,25 @@
+"""Tiny models and their folders."""
+
+from pathlib import Path
+
+import pytest
+
+from bundle.tiny import TOKENIZER, tiny_model
+from sightline.bundle import Bundle, save
+from sightline.text import Tokenizer
+
+
+@pytest.fixture
+def tokenizer() -> Tokenizer:
+    return TOKENIZER
+
+
+@pytest.fixture
+def bundle() -> Bundle:
+    return Bundle(tiny_model(), TOKENIZER)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, bundle: Bundle) -> Path:
+    save(bundle, tmp_path / "model")
+    return tmp_path / "model"

@@ -1,0 +1,163 @@
+"""What is saved is what is loaded."""
+
+import json
+import stat
+from datetime import date
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bundle.tiny import tiny_model
+from sightline.bundle import Bundle, load, load_tokenizer, model_card, save
+from sightline.decoding import DecodingSettings
+from sightline.errors import ModelFileError, SightlineError
+
+CASES = [
+    ("transformer", {}),
+    ("transformer", {"tied_output": False}),
+    ("transformer", {"target_vocab_size": 300, "tied_output": False}),
+    ("bert", {}),
+    ("bert", {"tied_output": False, "heads": ["sequence_classes", "token_classes"], "n_classes": 3}),
+    ("gpt", {}),
+    ("gpt", {"tied_output": False, "positions": "rotary", "norm": "rms", "activation": "swiglu", "n_kv_heads": 1}),
+]
+ALL = pytest.mark.parametrize(("architecture", "settings"), CASES)
+
+
+def outputs(model, architecture):
+    ids = torch.arange(12).reshape(2, 6)
+    with torch.inference_mode():
+        return model(ids, ids) if architecture == "transformer" else model(ids)
+
+
+@ALL
+def test_loaded_model_computes_the_same_bits(architecture, settings, tmp_path):
+    model = tiny_model(architecture, **settings).eval()
+    save(Bundle(model), tmp_path / "model")
+    loaded = load(tmp_path / "model").model
+    assert torch.equal(outputs(loaded, architecture), outputs(model, architecture))
+    assert loaded.config == model.config
+
+
+@ALL
+def test_loaded_model_can_be_trained(architecture, settings, tmp_path):
+    save(Bundle(tiny_model(architecture, **settings)), tmp_path / "model")
+    model = load(tmp_path / "model").model
+    parameters = dict(model.named_parameters())
+    assert parameters.keys() == dict(tiny_model(architecture, **settings).named_parameters()).keys()
+    assert all(p.requires_grad and p.is_leaf and p.dtype == torch.float32 for p in parameters.values())
+    assert len({p.untyped_storage().data_ptr() for p in parameters.values()}) == len(parameters)
+    with torch.no_grad():
+        for parameter in parameters.values():
+            parameter += 1
+
+
+def test_tied_weights_are_one_after_loading(folder):
+    model = load(folder).model
+    assert model.output.weight is model.embedding.tokens.weight
+
+
+def test_everything_of_a_bundle_comes_back(tmp_path, tokenizer):
+    bundle = Bundle(tiny_model(), tokenizer, DecodingSettings(beam=4, banned=((1, 2), (3,)), stop=("é",)), "# Card\n")
+    save(bundle, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert (loaded.generation, loaded.card, loaded.version) == (bundle.generation, bundle.card, bundle.version)
+    assert loaded.tokenizer.to_json() == tokenizer.to_json()
+
+
+def test_special_tokens_typed_by_a_user_stay_text_in_a_loaded_folder(folder):
+    tokenizer = load(folder).tokenizer
+    assert tokenizer.end_id not in tokenizer.encode("</s>")
+
+
+def test_roles_are_kept_in_the_folder(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["special_tokens"] = {"pad": "</s>"}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load(folder).tokenizer.pad_id == 2
+
+
+def test_model_without_tokenizer_needs_none(tmp_path):
+    save(Bundle(tiny_model()), tmp_path / "model")
+    assert not (tmp_path / "model/tokenizer.json").exists()
+    assert load(tmp_path / "model").tokenizer is None
+
+
+@pytest.mark.parametrize("name", ["generation.json", "README.md"])
+def test_files_with_defaults_may_be_absent(folder, name):
+    (folder / name).unlink()
+    assert load(folder).generation == DecodingSettings()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_weights_are_widened(folder, dtype):
+    path = folder / "model.safetensors"
+    halves = {name: tensor.to(dtype) for name, tensor in load_file(path).items()}
+    save_file(halves, path)
+    model = load(folder).model
+    assert all(torch.equal(p, halves[name].float()) for name, p in model.named_parameters())
+
+
+def test_our_reader_agrees_with_the_library(folder):
+    expected = load_file(folder / "model.safetensors")
+    assert all(torch.equal(p, expected[name]) for name, p in load(folder).model.named_parameters())
+
+
+def test_format_version_is_in_every_file(folder):
+    assert json.loads((folder / "config.json").read_text())["format"] == 1
+    assert json.loads((folder / "generation.json").read_text())["format"] == 1
+    assert json.loads((folder / "tokenizer.json").read_text())["version"] == "1.0"
+    assert b'"sightline_format":"1"' in (folder / "model.safetensors").read_bytes()
+
+
+def test_files_are_as_readable_as_the_umask_allows(folder):
+    assert len({stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}) == 1
+
+
+def test_card_tells_facts_and_no_paths(bundle, tmp_path):
+    card = model_card(bundle.model, bundle.tokenizer, title="Tiny", created=date(2026, 1, 2))
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    for fact in ("# Tiny", "decoder-only", f"{parameters:,} parameters", "| d_model | 8 |", "on 2026-01-02", "0.1.0"):
+        assert fact in card
+    assert str(tmp_path) not in card
+    assert str(Path.cwd()) not in card
+
+
+def test_folder_through_a_link_is_saved_behind_the_link(bundle, folder, tmp_path):
+    (tmp_path / "latest").symlink_to(folder)
+    save(bundle, tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink()
+    load(tmp_path / "latest")
+
+
+def test_weights_that_are_not_finite_are_not_saved(bundle, tmp_path):
+    bundle.model.embedding.tokens.weight.data[0, 0] = torch.nan
+    with pytest.raises(SightlineError, match=r"embedding\.tokens\.weight holds NaN"):
+        save(bundle, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tokenizer_that_does_not_fit_is_not_saved(tokenizer, tmp_path):
+    with pytest.raises(ModelFileError, match="does not fit the model's vocab_size of 40"):
+        save(Bundle(tiny_model(vocab_size=40), tokenizer), tmp_path / "model")
+
+
+def test_folder_with_anything_else_in_it_is_not_replaced(bundle, folder):
+    (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(ModelFileError, match=r"not part of a model \(thesis\.tex\)"):
+        save(bundle, folder)
+    assert (folder / "thesis.tex").exists()
+
+
+def test_file_is_not_replaced_by_a_folder(bundle, tmp_path):
+    (tmp_path / "model").write_text("x")
+    with pytest.raises(ModelFileError, match="choose another name"):
+        save(bundle, tmp_path / "model")
+
+
+def test_any_tokenizer_file_can_be_loaded_alone(folder, tmp_path):
+    assert load_tokenizer(folder / "tokenizer.json").end_id == 2
+    with pytest.raises(ModelFileError, match="is missing"):
+        load_tokenizer(tmp_path / "none.json")

@@ -1,0 +1,166 @@
+"""The encoder-only model and its heads (spec 6)."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from sightline.errors import InputError, SettingsError
+from sightline.model import Recorder
+from sightline.model.bert import first_of
+
+CLOSE = {"atol": 1e-5, "rtol": 0.0}
+ALL_HEADS = ("masked_words", "next_sentence", "sequence_classes", "token_classes")
+
+
+@pytest.fixture(scope="module")
+def bert(make_subject):
+    return make_subject("bert-bert", heads=ALL_HEADS, n_classes=5).model
+
+
+@pytest.fixture
+def hidden(bert, batch):
+    return bert(batch.ids, segments=batch.segments, lengths=batch.lengths)
+
+
+def test_bert_gives_every_token_a_vector(hidden):
+    """Contextual embeddings are the model's own output (spec 6.4)."""
+    assert hidden.shape == (3, 7, 16)
+
+
+@pytest.mark.parametrize(
+    ("head", "shape"),
+    [
+        ("masked_words", (3, 7, 20)),
+        ("token_classes", (3, 7, 5)),
+        ("sequence_classes", (3, 5)),
+        ("next_sentence", (3, 2)),
+    ],
+)
+def test_head_gives_scores_of_its_shape(bert, hidden, head, shape):
+    """Words and classes at each token, classes and order for each text."""
+    given = hidden if head in ("masked_words", "token_classes") else bert.pool(hidden)
+    assert getattr(bert, head)(given).shape == shape
+
+
+@pytest.mark.parametrize("head", ALL_HEADS)
+def test_head_shows_its_scores_to_the_probe(bert, hidden, head):
+    """Output probabilities can be watched whatever the head."""
+    recorder = Recorder("logits")
+    given = hidden if head in ("masked_words", "token_classes") else bert.pool(hidden)
+    scores = getattr(bert, head)(given, probe=recorder)
+    assert torch.equal(recorder["logits"], scores)
+
+
+def test_masked_words_is_a_layer_a_norm_and_the_tied_projection(bert, hidden):
+    """BERT's head transforms before it compares with the word vectors."""
+    head = bert.heads["masked_words"]
+    features = head.norm(torch.nn.functional.gelu(head.transform(hidden)))
+    expected = features @ bert.embedding.tokens.weight.T + head.output.bias
+    assert_close(bert.masked_words(hidden), expected, **CLOSE)
+
+
+def test_masked_words_shares_the_word_vectors(bert):
+    """One table in and out."""
+    assert bert.heads["masked_words"].output.weight is bert.embedding.tokens.weight
+
+
+def test_masked_words_untied_has_a_projection_of_its_own(make_subject):
+    """The switch works."""
+    bert = make_subject("bert-untied").model
+    assert bert.heads["masked_words"].output.weight is not bert.embedding.tokens.weight
+
+
+def test_tie_makes_exchanged_weights_one_again(make_subject):
+    """Loading weights replaces parameters."""
+    bert = make_subject("bert-bert").model
+    bert.embedding.tokens.weight = torch.nn.Parameter(torch.randn(20, 16))
+    bert.tie()
+    assert bert.heads["masked_words"].output.weight is bert.embedding.tokens.weight
+
+
+def test_pool_is_the_tanh_of_a_map_of_the_first_token(bert, hidden):
+    """[CLS] speaks for the text (spec 6.3)."""
+    assert_close(bert.pool(hidden), torch.tanh(bert.pooler(hidden[:, 0])), **CLOSE)
+
+
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_pool_of_packed_rows_equals_that_of_the_grid(bert, make_batch, lengths):
+    """First tokens are found without the grid."""
+    batch = make_batch(lengths)
+    with torch.no_grad():
+        packed, padded = (
+            bert.pool(bert(batch.ids, segments=batch.segments, lengths=batch.lengths, packed=p), batch.lengths)
+            for p in (True, False)
+        )
+    assert_close(packed, padded, **CLOSE)
+
+
+def test_first_of_packed_rows_needs_their_lengths():
+    """Without them nobody knows where a text begins."""
+    with pytest.raises(InputError, match="packed rows need the lengths of their texts"):
+        first_of(torch.zeros(4, 8), None)
+
+
+@pytest.mark.parametrize("head", [h for h in ALL_HEADS if h != "masked_words"])
+def test_missing_head_is_refused_by_name(make_subject, head):
+    """The person learns which heads there are."""
+    bert = make_subject("bert-bert").model
+    with pytest.raises(SettingsError, match=f"this model has no head '{head}', only masked_words"):
+        getattr(bert, head)(torch.zeros(2, 16))
+
+
+def test_missing_pooler_is_refused(make_subject):
+    """A model of words has no opinion of texts."""
+    with pytest.raises(SettingsError, match="this model has no head for whole texts, only masked_words"):
+        make_subject("bert-bert").model.pool(torch.zeros(2, 3, 16))
+
+
+def test_model_without_heads_says_none(make_subject):
+    """An empty list reads as a mistake."""
+    with pytest.raises(SettingsError, match="no head 'masked_words', only none"):
+        make_subject("bert-bert", heads=()).model.masked_words(torch.zeros(2, 16))
+
+
+@pytest.mark.parametrize(("heads", "has_pooler"), [
+    (("masked_words",), False), (("token_classes",), False), (("next_sentence",), True), (("sequence_classes",), True),
+])  # fmt: skip
+def test_pooler_exists_only_for_heads_that_need_it(make_subject, heads, has_pooler):
+    """A weight nobody trains should not be there."""
+    assert (make_subject("bert-bert", heads=heads).model.pooler is not None) == has_pooler
+
+
+@pytest.mark.parametrize("head", ["token_classes", "sequence_classes"])
+def test_class_heads_drop_in_training(make_subject, head):
+    """Fine-tuning on few examples needs it (spec 6.4)."""
+    bert = make_subject("bert-bert", heads=(head,), dropout=0.5).model.train()
+    given = torch.randn(4, 16)
+    assert not torch.equal(getattr(bert, head)(given), getattr(bert, head)(given))
+
+
+def test_segments_tell_the_two_texts_apart(bert, batch):
+    """The same words as A or as B give different vectors (spec 6.1)."""
+    first, second = (bert(batch.ids, segments=torch.full_like(batch.ids, kind)) for kind in (0, 1))
+    assert not torch.allclose(first, second, atol=1e-3)
+
+
+@given(order=st.permutations(range(6)))
+def test_bert_without_positions_permutes_its_output_with_its_input(make_subject, order):
+    """Only positions know the order (spec 2.4)."""
+    bert = make_subject("bert-no_positions").model
+    ids = torch.randint(20, (2, 6), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert_close(bert(ids[:, order]), bert(ids)[:, order], **CLOSE)
+
+
+def test_bert_with_positions_knows_the_order(bert):
+    """The claim above fails with positions, as it must (spec 2.4)."""
+    ids, order = torch.arange(6)[None], [2, 1, 0, 5, 3, 4]
+    assert not torch.allclose(bert(ids[:, order]), bert(ids)[:, order], atol=1e-3)
+
+
+def test_bert_refuses_texts_beyond_its_positions(bert):
+    """Learned positions end somewhere."""
+    with pytest.raises(InputError, match=r"65 tokens are more than this model can take \(64\)"):
+        bert(torch.zeros(1, 65, dtype=torch.long))

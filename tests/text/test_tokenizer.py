@@ -1,0 +1,127 @@
+"""Text to ids and back: nothing lost, nothing mistaken for a special token."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.errors import InputError
+from sightline.text import MASKING_TOKENS, Tokenizer, train_bpe, train_characters
+
+CORPUS = ["the quick brown fox jumps over the lazy dog", "les œufs sont frais, n'est-ce pas ?", "2026-11-15 17:30"] * 3
+NASTY = [
+    "", " ", "  leading and trailing  ", "\x00", "a\x00b", "line\r\nline\rline\n", "\ufeffBOM", "👩‍👩‍👧‍👦", "e\u0301 é",
+    "\U0010ffff", "ﬁ ﬂ", "漢字かな", "مرحبا", "\u2028\u2029\x85", "\t\t", "<s> </s> <pad>", "[MASK]", "<0x41>", "Ġ",
+    "�", "it's 'll", "   \n   ", "a" * 300, " " * 300, "9" * 300,
+]  # fmt: skip
+
+BPE = train_bpe(CORPUS, vocab_size=320)
+DIGITS = train_bpe(CORPUS, vocab_size=320, split_digits=True)
+CHARACTERS = train_characters(CORPUS)
+MASKING = train_bpe(CORPUS, vocab_size=320, special_tokens=MASKING_TOKENS)
+OURS = pytest.mark.parametrize("tokenizer", [BPE, DIGITS, CHARACTERS, MASKING], ids=["bpe", "digits", "chars", "mask"])
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.text(st.sampled_from(" \n\r\ta1'<s>é\u0301👩\u200d"))
+
+
+@OURS
+@pytest.mark.parametrize("text", NASTY)
+def test_round_trip_keeps_nasty_text(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@OURS
+@given(text=TEXTS)
+@settings(max_examples=500)
+def test_round_trip_keeps_every_text(tokenizer, text):
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert all(0 <= id_ < tokenizer.vocab_size for id_ in ids)
+
+
+@pytest.mark.slow
+@OURS
+@given(text=TEXTS)
+@settings(max_examples=25_000)
+def test_round_trip_keeps_every_text_searched_long(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@OURS
+@given(texts=st.lists(TEXTS, max_size=5))
+def test_batch_equals_one_by_one(tokenizer, texts):
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    ids = tokenizer.encode_batch(texts)
+    assert tokenizer.decode_batch(ids) == [tokenizer.decode(row) for row in ids]
+
+
+@OURS
+@given(text=TEXTS)
+def test_spans_cover_the_text_in_order(tokenizer, text):
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(tokenizer.encode(text))
+    assert {i for start, end in spans for i in range(start, end)} == set(range(len(text)))
+    assert spans == sorted(spans)
+
+
+@OURS
+def test_typed_special_tokens_stay_text_after_every_load(tokenizer):
+    loaded = Tokenizer.from_json(Tokenizer.from_json(tokenizer.to_json()).to_json())
+    for name in tokenizer.roles.values():
+        ids = loaded.encode(f"a {name} b")
+        assert not set(ids) & loaded.special_ids
+        assert loaded.decode(ids) == f"a {name} b"
+
+
+@OURS
+def test_saved_tokenizer_is_the_same(tokenizer):
+    loaded = Tokenizer.from_json(tokenizer.to_json())
+    assert loaded.to_json() == tokenizer.to_json()
+    assert (loaded.roles, loaded.vocab_size) == (tokenizer.roles, tokenizer.vocab_size)
+
+
+def test_roles_of_ours_are_known_by_name():
+    assert (BPE.pad_id, BPE.start_id, BPE.end_id, BPE.mask_id, BPE.unknown_id) == (0, 1, 2, None, None)
+    assert (MASKING.pad_id, MASKING.cls_id, MASKING.sep_id, MASKING.mask_id) == (0, 1, 2, 3)
+
+
+def test_decode_skips_special_tokens_unless_asked():
+    ids = [BPE.start_id, *BPE.encode("fox"), BPE.end_id]
+    assert BPE.decode(ids) == "fox"
+    assert BPE.decode(ids, skip_special=False) == "<s>fox</s>"
+
+
+def test_every_digit_is_a_token_when_split():
+    assert [DIGITS.token_text(id_) for id_ in DIGITS.encode("17:30")] == ["1", "7", ":", "3", "0"]
+
+
+def test_token_text_shows_parts_of_characters():
+    assert [BPE.token_text(id_) for id_ in BPE.encode("漢\n")] == ["\\xe6", "\\xbc", "\\xa2", "\\n"]
+    assert [CHARACTERS.token_text(id_) for id_ in CHARACTERS.encode("x漢")] == ["x", "\\xe6", "\\xbc", "\\xa2"]
+
+
+@OURS
+def test_token_text_is_printable_for_every_id(tokenizer):
+    assert all(tokenizer.token_text(id_).isprintable() for id_ in range(tokenizer.vocab_size + 3))
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_lone_surrogate_is_refused_plainly(text):
+    with pytest.raises(InputError, match=r"character \d of the text is half of a surrogate pair"):
+        BPE.encode(text)
+    with pytest.raises(InputError, match="surrogate"):
+        BPE.encode_batch(["fine", text])
+
+
+def test_negative_id_is_refused():
+    with pytest.raises(InputError, match="-1 is not a token's id"):
+        BPE.decode([3, -1])
+
+
+@pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "chars"])
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "abcdefgh" * 125_000, "漢" * 333_333], ids=["one", "cycle", "han"])
+def test_word_of_a_million_bytes_is_no_trap(tokenizer, text):
+    began = time.process_time()
+    ids = tokenizer.encode(text)
+    assert time.process_time() - began < 2
+    assert len(ids) > 1000

@@ -1,0 +1,77 @@
+"""Making a tokenizer: the same every time, and plain about what it cannot do."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sightline.errors import InputError, SettingsError
+from sightline.text import train_bpe, train_characters
+
+CORPUS = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(200)]
+TRAIN_AND_PRINT = """
+from sightline.text import train_bpe
+import hashlib
+texts = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(200)]
+print(hashlib.sha256(train_bpe(texts, vocab_size=400).to_json().encode()).hexdigest())
+"""
+BOTH = pytest.mark.parametrize("train", [train_bpe, train_characters])
+
+
+def test_training_gives_the_same_tokenizer_in_every_process_and_thread_count():
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", TRAIN_AND_PRINT],
+            env={**os.environ, "RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "3")
+    }
+    assert len(hashes) == 1
+
+
+def test_small_corpus_gives_a_small_vocabulary():
+    assert 259 <= train_bpe(["ab ab"], vocab_size=8_000).vocab_size < 270
+
+
+def test_vocabulary_is_as_large_as_asked_where_the_corpus_allows():
+    assert train_bpe(CORPUS, vocab_size=300).vocab_size == 300
+
+
+def test_rare_characters_are_spelled_when_the_vocabulary_is_full():
+    tokenizer = train_characters(["aaabbc"], vocab_size=261)
+    assert [len(tokenizer.encode(character)) for character in "abcé"] == [1, 1, 1, 2]
+    assert tokenizer.vocab_size == 261
+    assert [tokenizer.encode("a"), tokenizer.encode("b")] == [[259], [260]]
+
+
+@BOTH
+@pytest.mark.parametrize("texts", [[], [""], ["", ""]])
+def test_empty_corpus_is_refused_plainly(train, texts):
+    with pytest.raises(InputError, match="the corpus is empty"):
+        train(texts)
+
+
+@BOTH
+def test_surrogate_in_the_corpus_is_refused(train):
+    with pytest.raises(InputError, match="surrogate"):
+        train(["fine", "\udc80"])
+
+
+@BOTH
+def test_vocabulary_without_room_for_bytes_is_refused(train):
+    with pytest.raises(SettingsError, match="vocab_size must be at least 259"):
+        train(CORPUS, vocab_size=258)
+
+
+@BOTH
+@pytest.mark.parametrize("tokens", [("<s>", "<s>"), ("",), ("a",)])
+def test_special_tokens_that_cannot_be_told_apart_are_refused(train, tokens):
+    with pytest.raises(SettingsError, match="special tokens must be different names"):
+        train(CORPUS, special_tokens=tokens)
+
+
+def test_training_on_one_endless_word_ends():
+    assert train_bpe(["a" * 1_000_000], vocab_size=300).vocab_size <= 300
