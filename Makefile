@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(READY)  ## all tests that end in minutes
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadscope
 
 slow: $(READY)  ## the tests that take long
 	$(BIN)/pytest -m slow

@@ -1,7 +1,25 @@
 """What every test runs under."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # The same examples on every run, however slow the machine: a failure is always the code's.
 settings.register_profile("sightline", deadline=None, derandomize=True, database=None, max_examples=20)
 settings.load_profile("sightline")
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny GPT with its tokenizer, to be read only."""
+    # Imported here: at the top it would come before the hook that checks shapes.
+    from sightline.bundle import Bundle, save
+    from sightline.model.registry import build, read_config
+    from sightline.text import train_bpe
+
+    tokenizer = train_bpe(["tiny models tell no tales"] * 3, vocab_size=270)
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 8, "n_heads": 2, "d_ff": 16, "n_layers": 1}
+    folder = tmp_path_factory.mktemp("folder") / "model"
+    save(Bundle(build(read_config("gpt", sizes)), tokenizer), folder)
+    return folder

@@ -33,4 +33,4 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     wishes = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_ARENA_MAX: 1}
-    return sum(mallopt(option, value) for option, value in wishes.items()) == len(wishes)
+    return bool(sum(mallopt(option, value) for option, value in wishes.items()) == len(wishes))

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bundle.tiny import TOKENIZER, tiny_model
 from sightline.bundle import Bundle, save
 from sightline.text import Tokenizer
+
+from .tiny import TOKENIZER, tiny_model
 
 
 @pytest.fixture

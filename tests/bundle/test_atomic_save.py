@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bundle.tiny import TOKENIZER, tiny_model
 from sightline.bundle import Bundle, load, save, weights
 from sightline.errors import SightlineError
+
+from .tiny import TOKENIZER, tiny_model
 
 OLD, NEW = Bundle(tiny_model(), TOKENIZER, card="old"), Bundle(tiny_model(d_model=12), TOKENIZER, card="new")
 SYSTEM_CALLS = ("open", "fsync", "rename", "replace", "mkdir", "rmdir", "unlink", "close", "chmod")

@@ -9,10 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bundle.tiny import tiny_model
 from sightline.bundle import Bundle, load, load_tokenizer, model_card, save
 from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SightlineError
+
+from .tiny import tiny_model
 
 CASES = [
     ("transformer", {}),

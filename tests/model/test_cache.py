@@ -175,7 +175,7 @@ def test_even_rows_never_see_memory_that_holds_no_token(decoder, make_batch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("n_new", "watched"), [(1, False), (3, True)], ids=["fused", "explicit"])
+@pytest.mark.parametrize(("n_new", "watched"), [(3, False), (1, True)], ids=["fused", "explicit"])
 def test_beams_that_share_a_memory_equal_rows_with_one_each(transformer, batch, n_new, watched):
     """Sharing must only save memory; the sources are of different lengths."""
     shared = transformer.start(transformer.encode(batch.source, lengths=batch.source_lengths))
@@ -305,6 +305,15 @@ def test_cache_is_even_again_when_lengths_meet():
     assert not cache.is_even
     cache.advance(3, torch.tensor([3, 2, 1]))
     assert cache.is_even
+
+
+def test_cache_is_even_again_when_only_rows_of_one_length_are_kept():
+    """A dropped straggler must not slow those that stay, nor a dropped long row keep its room in sight."""
+    cache = filled_cache()
+    cache.reserve(9).advance(3, torch.tensor([1, 1, 3]))
+    cache.reorder(torch.tensor([1, 0]))
+    assert cache.is_even
+    assert cache.longest == 3
 
 
 def test_cache_holds_the_heads_of_the_groups_only(make_subject, batch):

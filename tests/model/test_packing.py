@@ -59,24 +59,29 @@ def test_positions_count_from_each_sentence_s_beginning(lengths):
     """A packed token keeps the position it has in its own sentence."""
     layout = layout_of(lengths)
     expected = torch.arange(WIDTH).expand(len(lengths), WIDTH)
-    found = layout.positions()
-    assert torch.equal(found, torch.arange(WIDTH) if layout.places is None else layout.pack(expected))
+    assert torch.equal(layout.positions(), layout.pack(expected))
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        Layout.of(torch.zeros(2, WIDTH, dtype=torch.long)),
-        layout_of([1, 3], packed=False),
-        layout_of([WIDTH, WIDTH]),
-    ],
-    ids=["no lengths", "not packed", "no padding"],
-)
-def test_layout_leaves_a_grid_alone_where_packing_is_off_or_gains_nothing(layout):
+def test_positions_of_a_grid_are_its_columns():
+    """Every row counts alike, so one row says it all."""
+    assert torch.equal(layout_of([1, 3], packed=False).positions(), torch.arange(WIDTH))
+
+
+def test_layout_leaves_a_grid_alone_where_packing_is_off():
     """Layers are written once and run either way."""
-    grid = torch.randn(2, WIDTH, 3)
+    grid, layout = torch.randn(2, WIDTH, 3), layout_of([1, 3], packed=False)
     assert layout.pack(grid) is grid
     assert layout.pad(grid) is grid
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([WIDTH, WIDTH])], ids=["no lengths", "full lengths"])
+def test_packing_a_full_grid_copies_nothing(lengths):
+    """Where there is no padding to leave out, a list is another view of the grid."""
+    grid = torch.randn(2, WIDTH, 3)
+    layout = Layout.of(torch.zeros(2, WIDTH, dtype=torch.long), lengths, packed=True)
+    packed = layout.pack(grid)
+    assert packed.shape == (2 * WIDTH, 3)
+    assert packed.data_ptr() == layout.pad(packed).data_ptr() == grid.data_ptr()
 
 
 @given(LENGTHS)

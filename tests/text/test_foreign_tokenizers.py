@@ -110,6 +110,13 @@ def test_what_is_no_tokenizer_is_refused(text, message, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_frame_of_tokens_that_do_not_exist_is_refused_at_once():
+    entries = json.loads(bert_json())
+    del entries["post_processor"]["special_tokens"]["[SEP]"]
+    with pytest.raises(InputError, match="not a tokenizer"):
+        Tokenizer.from_json(json.dumps(entries))
+
+
 def test_panic_of_the_library_is_refused(monkeypatch):
     class PanicException(BaseException):
         pass

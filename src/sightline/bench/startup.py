@@ -20,6 +20,7 @@ def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
     return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
 
 
-def bench_startup(*, rounds: int) -> list[Timing]:
+def bench_startup(*, rounds: int, after_round: Callable[[int], object] = lambda _: None) -> list[Timing]:
     """Time each command, interleaved."""
-    return take_turns({name: fresh_interpreter(words) for name, words in COMMANDS.items()}, rounds=rounds, warm_up=1)
+    contenders = {name: fresh_interpreter(words) for name, words in COMMANDS.items()}
+    return take_turns(contenders, rounds=rounds, warm_up=1, after_round=after_round)

@@ -51,7 +51,7 @@ def put_in_place(new: Path, folder: Path, old: Path) -> None:
 def place_of(folder: Path) -> Path:
     """Return where the folder's contents are: in it, or beside it if a save was killed between its two renames."""
     old = beside(folder, "old") if folder.name else folder
-    return old if not os.path.lexists(folder) and old.is_dir() else folder
+    return old if not os.path.lexists(folder) and os.path.lexists(old) else folder
 
 
 def beside(folder: Path, part: str) -> Path:

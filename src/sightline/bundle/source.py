@@ -35,12 +35,10 @@ def opened_files(folder: Path) -> Iterator[dict[str, FileIO]]:
         before = identity(place)
         with ExitStack() as stack:
             files = {name: stack.enter_context(file) for name in FILE_NAMES if (file := open_regular(place / name))}
-            if before is not None and identity(place) == before:
+            if before is not None and identity(place) == before and place_of(folder) == place:
                 yield files
                 return
-        if before is None:
-            raise ModelFileError(folder, absence(folder))
-    raise ModelFileError(folder, "is replaced faster than it can be read: try again")
+    raise ModelFileError(folder, absence(folder))
 
 
 def open_regular(path: Path) -> FileIO | None:
@@ -89,13 +87,13 @@ def identity(place: Path) -> tuple[int, int, int] | None:
 
 
 def absence(folder: Path) -> str:
-    """Say why there is no model folder."""
+    """Say why there is no model folder to be read."""
     try:
-        folder.stat()
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return "there is no such model folder"
     except ValueError:
         return "is not the name of a folder"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    return "is a file, not a model folder"
+    return "is replaced faster than it can be read: try again" if is_folder else "is a file, not a model folder"

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from sightline import __version__
+from sightline.cli.bench import app as bench
 from sightline.cli.info import info
 from sightline.errors import SightlineError
 
@@ -30,13 +31,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(info)
+app.add_typer(bench, name="bench")
 
 
-def print_version(wanted: bool) -> None:
+def print_version(wanted: bool) -> bool:
     """Print the version and leave."""
     if wanted:
         typer.echo(f"sightline {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -20,7 +20,7 @@ UNSEEN_BY_KERNEL = ("scores", "scaled", "masked", "weights")
 
 def softmax_or_zero(masked: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
     """Return the softmax; a query that may look at nothing looks at nothing, and passes back no NaN (spec 1.4)."""
-    blind = masked.amax(dim=-1, keepdim=True) == -math.inf  # B H T 1
+    blind = (masked == -math.inf).all(dim=-1, keepdim=True)  # B H T 1
     return masked.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
 
 
@@ -136,7 +136,7 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, x: Float[Tensor, "B T HD"]) -> Float[Tensor, "B H T D"]:
         """Cut the last dimension into heads."""
-        return x.view(*x.shape[:2], -1, self.d_head).transpose(1, 2)
+        return x.view(*x.shape[:2], x.size(-1) // self.d_head, self.d_head).transpose(1, 2)
 
     def mix(
         self,

@@ -148,7 +148,7 @@ def grouped(wanted: Int[Tensor, "R"], n_memories: int) -> tuple[Int[Tensor, "M"]
 
 
 def last_of(hidden: Float[Tensor, "R T E"], lengths: Int[Tensor, "R"] | None) -> Float[Tensor, "R E"]:
-    """Return each row's last real token."""
+    """Return each row's last real token; what a row without any gets means nothing."""
     if lengths is None:
         return hidden[:, -1]
     return hidden[torch.arange(hidden.size(0), device=hidden.device), lengths - 1]

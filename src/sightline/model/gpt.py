@@ -93,7 +93,7 @@ class GPT(nn.Module):
     def step(
         self, ids: Int[Tensor, "R T"], cache: Cache, *, lengths: Int[Tensor, "R"] | None = None, probe: Idle = IDLE
     ) -> tuple[Float[Tensor, "R V"], Cache]:
-        """Take the newest tokens of each row, at first the prompts (right-padded); return the scores of what follows."""
+        """Take the newest tokens of each row, at first the right-padded prompts; return the scores of what follows."""
         decoder_probe = probe.within("decoder")
         sight = Sight.onwards(cache.reserve(ids.size(1)), ids, self.config, self.output.weight.dtype)
         x = self.embedding(ids, sight, probe=decoder_probe.within("embedding"))

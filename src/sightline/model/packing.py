@@ -21,21 +21,23 @@ class Layout:
 
     lengths: Int[Tensor, "B"]
     longest: int
+    packed: bool = False
+    """Whether the tokens stand in a list of N, or in a grid of B × T."""
     places: Int[Tensor, "N"] | None = None
-    """Places of the real tokens in the flattened grid; None: padded execution, nothing is left out."""
+    """Places of a packed batch's tokens in the flattened grid; None where they fill it."""
 
     @classmethod
     def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
         """Describe a batch of ids; without lengths every token is real."""
         n_rows, longest = ids.shape
         if lengths is None:
-            return cls(torch.full((n_rows,), longest, device=ids.device), longest)
+            return cls(torch.full((n_rows,), longest, device=ids.device), longest, packed)
         if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest:
             raise InputError(f"lengths must lie between 0 and {longest}, the width of the batch")
         if not packed or int(lengths.sum()) == n_rows * longest:
-            return cls(lengths, longest)
+            return cls(lengths, longest, packed)
         real = torch.arange(longest, device=ids.device) < lengths[:, None]  # B T
-        return cls(lengths, longest, real.flatten().nonzero().squeeze(1))
+        return cls(lengths, longest, packed, real.flatten().nonzero().squeeze(1))
 
     @property
     def has_padding(self) -> bool:
@@ -44,23 +46,29 @@ class Layout:
 
     def pack(self, grid: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "..."]:
         """Leave the padding out: B T … → N …."""
-        if self.places is None:
+        if not self.packed:
             return grid
+        if self.places is None:
+            return grid.flatten(0, 1)
         packed: Tensor = _Pack.apply(grid, self.places)  # type: ignore[no-untyped-call]
         return packed
 
     def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
         """Put the tokens back into the grid, zeros between them: N … → B T …."""
-        if self.places is None:
+        if not self.packed:
             return rows
-        grid: Tensor = _Pad.apply(rows, self.places, self.lengths.size(0), self.longest)  # type: ignore[no-untyped-call]
+        n_rows = self.lengths.size(0)
+        if self.places is None:
+            return rows.view(n_rows, self.longest, *rows.shape[1:])
+        grid: Tensor = _Pad.apply(rows, self.places, n_rows, self.longest)  # type: ignore[no-untyped-call]
         return grid
 
     def positions(self) -> Int[Tensor, "..."]:
         """Return the position of each token in its sentence: T for a grid (every row alike), N for a list."""
-        if self.places is None:
-            return torch.arange(self.longest, device=self.lengths.device)
-        return self.places % self.longest
+        columns = torch.arange(self.longest, device=self.lengths.device)
+        if not self.packed:
+            return columns
+        return columns.repeat(self.lengths.size(0)) if self.places is None else self.places % self.longest
 
 
 def gather(grid: Tensor, places: Tensor) -> Tensor:

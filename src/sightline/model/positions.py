@@ -14,14 +14,14 @@ Rotation = tuple[Tensor, Tensor]
 
 def frequencies(width: int, base: float = WAVELENGTH_BASE) -> Float[Tensor, "half"]:
     """Return base^(−2i / width) for i = 0 … width/2 − 1, from fastest to slowest."""
-    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
 
 @lru_cache(maxsize=8)
 def angle_table(length: int, width: int, base: float) -> Float[Tensor, "length half"]:
     """Return position × frequency in double precision, so that far positions stay exact."""
     with torch.inference_mode(mode=False):  # the table outlives this call: it must stay usable in training
-        return torch.arange(length, dtype=torch.float64)[:, None] * frequencies(width, base)
+        return torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * frequencies(width, base)
 
 
 @lru_cache(maxsize=8)
@@ -50,7 +50,7 @@ def rotate(x: Float[Tensor, "B H T D"], rotation: Rotation) -> Float[Tensor, "B 
     """Turn each pair (x_i, x_{i + D/2}) by its position's angle (Su et al. 2021): q·k then depends on distance only."""
     cosine, sine = rotation
     first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
+    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)
 
 
 def rotation_at(positions: Int[Tensor, "*BT"], longest: int, *, d_head: int, base: float) -> Rotation:

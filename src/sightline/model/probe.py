@@ -39,9 +39,10 @@ class Probe(Idle):
     """Calls actions at the points whose names match their patterns (`*` matches anything, dots included)."""
 
     def __init__(self, actions: Mapping[str, Action | Sequence[Action]]) -> None:
-        self.actions = {
-            pattern: tuple(action) if isinstance(action, Sequence) else (action,) for pattern, action in actions.items()
-        }
+        self.actions = [
+            (pattern, tuple(action) if isinstance(action, Sequence) else (action,))
+            for pattern, action in actions.items()
+        ]
         self.place = ""
         self.found: dict[str, tuple[Action, ...]] = {}  # full name → its actions; shared with the probes within
 
@@ -55,7 +56,7 @@ class Probe(Idle):
         """Return the actions for a point of this place, in the order of their patterns."""
         name = self.place + point
         if name not in self.found:
-            matching = (actions for pattern, actions in self.actions.items() if fnmatchcase(name, pattern))
+            matching = (actions for pattern, actions in self.actions if fnmatchcase(name, pattern))
             self.found[name] = tuple(action for actions in matching for action in actions)
         return self.found[name]
 
@@ -76,12 +77,12 @@ class Recorder(Probe):
 
     def __init__(self, *patterns: str, interventions: Mapping[str, Action | Sequence[Action]] | None = None) -> None:
         self.seen: dict[str, Tensor] = {}
-        changes = {p: tuple(a) if isinstance(a, Sequence) else (a,) for p, a in (interventions or {}).items()}
-        super().__init__({**changes, **{pattern: (*changes.get(pattern, ()), self.keep) for pattern in patterns}})
+        super().__init__(interventions or {})
+        self.actions += [(pattern, (self.keep,)) for pattern in patterns]
 
     def keep(self, name: str, value: Tensor) -> None:
         """Remember the newest value of a point, cut loose from the graph."""
-        self.seen[name] = value.detach()
+        self.seen[name] = value.detach().clone()
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.seen:

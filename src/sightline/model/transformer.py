@@ -29,7 +29,8 @@ class TransformerConfig(BlockConfig):
     def check(self, checks: Checks) -> None:
         """Note impossible layer counts and vocabularies."""
         check_layers(checks, n_encoder_layers=self.n_encoder_layers, n_decoder_layers=self.n_decoder_layers)
-        checks.between(1, 4_000_000, target_vocab_size=self.target_vocab_size or 1)
+        if self.target_vocab_size is not None:
+            checks.between(1, 4_000_000, target_vocab_size=self.target_vocab_size)
 
 
 @dataclass(frozen=True)

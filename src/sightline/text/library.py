@@ -20,6 +20,7 @@ def read_tokenizer(data: bytes) -> tokenizers.Tokenizer:
         tokenizer.no_truncation()
         # Not stored in tokenizer.json: without it, "</s>" typed by a user would become the end of the text.
         tokenizer.encode_special_tokens = True
+        tokenizer.encode("")  # a frame of tokens that do not exist shows itself now, not in use
     check_added_tokens(entries.get("added_tokens"), tokenizer)
     return tokenizer
 
@@ -43,7 +44,7 @@ def check_added_tokens(added: object, tokenizer: tokenizers.Tokenizer) -> None:
     """Refuse ids that the library did not take over: it numbers added tokens anew when they leave a gap."""
     for token in added if isinstance(added, list) else []:
         name, wanted = entry(token, "content"), entry(token, "id")
-        if (taken := tokenizer.token_to_id(name)) != wanted:
+        if (taken := tokenizer.token_to_id(str(name))) != wanted:
             raise InputError(f"this is not a tokenizer: {str(name)[:60]!r} would get {taken} instead of {wanted} as id")
 
 

@@ -1,0 +1,91 @@
+"""`sightline bench`: speed beside others, in one interleaved run."""
+
+import json
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sightline.bench.measure import Timing
+
+app = typer.Typer(
+    help="Measure speed beside others, taking turns in one run. Leave the machine alone meanwhile.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Rounds = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Turns everybody gets; medians count.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+class Size(StrEnum):
+    """Which model is trained."""
+
+    tiny = "tiny"
+    base = "base"
+
+
+@app.command()
+def train(
+    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    rounds: Rounds = 15,
+    as_json: AsJson = False,
+) -> None:
+    """Time one training step (forward, backward, update) beside the installed peers.
+
+    Example: sightline bench train --size base --rounds 7
+    """
+    from sightline.bench.train import bench_train
+    from sightline.runtime import keep_freed_memory
+
+    keep_freed_memory()  # for everybody: the peers gain by it too
+    work, timings = bench_train(size.value, rounds=rounds, after_round=tell_progress(rounds))
+    about = f"{work.n_target_tokens:,} target tokens a step, {work.padding:.0%} padding, {size.value}"
+    report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
+
+
+@app.command()
+def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
+    """Time how soon a fresh interpreter answers.
+
+    Example: sightline bench startup
+    """
+    from sightline.bench.startup import bench_startup
+
+    report(
+        bench_startup(rounds=rounds, after_round=tell_progress(rounds)),
+        about="one fresh interpreter each",
+        as_json=as_json,
+    )
+
+
+def tell_progress(rounds: int) -> Callable[[int], None]:
+    """Return what is called after every turn: a line on a terminal, nothing elsewhere."""
+
+    def tell(turn: int) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(
+                "\rwarming up" if turn < 0 else f"\rturn {turn + 1} of {rounds}" + "\n" * (turn + 1 == rounds)
+            )
+
+    return tell
+
+
+def report(timings: "list[Timing]", *, about: str, tokens: int | None = None, as_json: bool) -> None:
+    """Print medians, and how many times as fast as each the first one is, turn by turn."""
+    first = timings[0]
+    if as_json:
+        results = [
+            {"name": t.name, "median_seconds": t.median, "ratio": first.speed_against(t), "seconds": t.seconds}
+            for t in timings
+        ]
+        typer.echo(json.dumps({"about": about, "tokens": tokens, "results": results}, indent=2))
+        return
+    typer.echo(f"{about}; medians of {len(first.seconds)} interleaved turns")
+    for timing in timings:
+        speed = f"{tokens / timing.median:10,.0f} tokens/s" if tokens else ""
+        ratio = f"{first.name} is {first.speed_against(timing):.2f}× as fast" if timing is not first else ""
+        typer.echo(f"  {timing.name:22}{timing.median * 1e3:10,.1f} ms{speed}   {ratio}".rstrip())

@@ -1,0 +1,81 @@
+"""Files with random damage load, or are refused; nothing else ever happens (T9)."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sightline.bundle import load
+from sightline.errors import ModelFileError
+
+FILES = ("config.json", "tokenizer.json", "generation.json", "model.safetensors")
+PIECES = (
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"-1",
+    b"9" * 30,
+    b"null",
+    b"1e400",
+    b"\\ud800",
+    b"\xff",
+    b"\x00",
+    b"true",
+)
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Change, cut, repeat or insert something in a few places, most of them in the part that has structure."""
+    result = bytearray(data)
+    for _ in range(chance.choice((1, 1, 1, 2, 5))):
+        place = chance.randrange(min(len(result), chance.choice((100, 4_000, 10**9)))) if result else 0
+        length = chance.choice((1, 1, 4, 30))
+        match chance.randrange(5):
+            case 0:
+                result[place : place + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del result[place : place + length]
+            case 2:
+                result[place:place] = chance.choice(PIECES)
+            case 3:
+                result[place:place] = result[-place : -place + length] or b"x"
+            case _:
+                del result[len(result) - length * chance.choice((1, 50)) :]
+    return bytes(result)
+
+
+def refusal_of(folder: Path) -> str:
+    try:
+        load(folder)
+    except ModelFileError as error:
+        return str(error)
+    return ""
+
+
+def damage_and_load(folder: Path, rounds: int, seed: int) -> dict[str, int]:
+    chance = random.Random(seed)  # noqa: S311
+    originals = {name: (folder / name).read_bytes() for name in FILES}
+    outcomes = {"loaded": 0, "refused": 0}
+    for _ in range(rounds):
+        name = chance.choice(FILES)
+        (folder / name).write_bytes(damaged(originals[name], chance))
+        refusal = refusal_of(folder)
+        assert len(refusal.splitlines()) <= 1
+        outcomes["refused" if refusal else "loaded"] += 1
+        (folder / name).write_bytes(originals[name])
+    return outcomes
+
+
+def test_damaged_files_load_or_are_refused(folder):
+    outcomes = damage_and_load(folder, 2_000, seed=1)
+    assert min(outcomes.values()) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_damaged_files_load_or_are_refused_searched_long(folder, seed):
+    damage_and_load(folder, 10_000, seed=100 + seed)

@@ -1,0 +1,35 @@
+"""What the README says must be so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+TREE = re.search(r"```\nsrc/sightline/\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_readme_example_runs(block):
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own README
+
+
+def test_readme_tree_names_every_module_and_nothing_else():
+    """A file tree in prose drifts unless a test reads it."""
+    assert TREE, "the README shows the tree of src/sightline"
+    told = {line.split()[0].rstrip("/") for line in TREE.group(1).splitlines() if line.strip()}
+    package = ROOT / "src" / "sightline"
+    there = {path.stem if path.is_dir() else path.name for path in package.iterdir() if path.name[0] not in "_."}
+    assert told == there - {"py.typed"}
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_readme_link_leads_somewhere(target):
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"`make ([a-z]+)`|^make ([a-z]+)$", README, re.MULTILINE))))
+def test_readme_make_target_exists(target):
+    (name,) = filter(None, target)
+    assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)

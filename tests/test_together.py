@@ -1,0 +1,126 @@
+"""The parts together: a model learns through the loss, and decoding finds what it learned through its cache."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from sightline.decoding import DecodingSettings, Request, StepOutput, search, search_beams
+from sightline.model import GPT, GPTConfig, Transformer, TransformerConfig
+from sightline.training.loss import projected_cross_entropy
+
+PAD, START, END, FIRST_LETTER, N_LETTERS = 0, 1, 2, 3, 6
+
+
+def draw_pairs(n_pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Return words of 2 to 6 letters, the same words reversed and ended, and the lengths of the words."""
+    lengths = torch.randint(2, 7, (n_pairs,), generator=generator)
+    words = torch.randint(FIRST_LETTER, FIRST_LETTER + N_LETTERS, (n_pairs, 6), generator=generator)
+    columns = torch.arange(7)
+    backwards = words.gather(1, (lengths[:, None] - 1 - columns[:6]).clamp(min=0))
+    answers = torch.cat([backwards, torch.full((n_pairs, 1), PAD)], dim=1)
+    answers = torch.where(columns < lengths[:, None], answers, torch.where(columns == lengths[:, None], END, PAD))
+    return torch.where(columns[:6] < lengths[:, None], words, PAD), answers, lengths
+
+
+@pytest.fixture(scope="module")
+def reverser() -> Transformer:
+    """A tiny model that has learned to spell words backwards: packed, with the chunked loss."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=FIRST_LETTER + N_LETTERS,
+        d_model=32,
+        d_ff=64,
+        n_heads=4,
+        n_encoder_layers=2,
+        n_decoder_layers=2,
+        dropout=0.0,
+    )
+    model = Transformer(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    generator = torch.Generator().manual_seed(1)
+    for step in range(400):
+        for group in optimizer.param_groups:
+            group["lr"] = 4e-3 * min((step + 1) / 40, (1 - step / 400) + 0.01)
+        words, answers, lengths = draw_pairs(64, generator)
+        read = torch.cat([torch.full((64, 1), START), answers[:, :-1]], dim=1)
+        memory = model.encode(words, lengths=lengths, packed=True)
+        hidden = model.decode(read, memory, lengths=lengths + 1, packed=True)
+        right = answers[torch.arange(7) < lengths[:, None] + 1]
+        loss = projected_cross_entropy(hidden, model.output.weight, right) / right.numel()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+def take_step(model: Transformer | GPT):
+    """Make a model's step the one that decoding knows."""
+
+    def step(ids: Tensor, state) -> StepOutput:
+        return StepOutput(*model.step(ids[:, None], state))
+
+    return step
+
+
+@torch.inference_mode()
+def spell(model: Transformer, words: Tensor, lengths: Tensor, **settings: object) -> list[list[tuple[int, ...]]]:
+    state = model.start(model.encode(words, lengths=lengths), capacity=2)
+    chosen = DecodingSettings(max_length=10, **settings)
+    found = search(take_step(model), state, [[START]] * len(words), chosen, end_ids=[END])
+    return [[hypothesis.content for hypothesis in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize("settings", [{}, {"beam": 4}, {"sample": True, "temperature": 0.1, "seed": 3}], ids=str)
+def test_reverser_spells_new_words_backwards(reverser, settings):
+    """What was learned with packed batches is found again token by token, by every way of searching."""
+    words, answers, lengths = draw_pairs(50, torch.Generator().manual_seed(2))
+    expected = [tuple(row[:n].tolist()) for row, n in zip(answers, lengths.tolist(), strict=True)]
+    found = [best[0] for best in spell(reverser, words, lengths, **settings)]
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 45
+
+
+@pytest.mark.parametrize("settings", [{}, {"beam": 4, "n_best": 3}, {"sample": True, "seed": 3}], ids=str)
+def test_search_of_a_batch_equals_search_of_each_sentence(reverser, settings):
+    """Padding, shared memories, reordered caches and rows that leave early change nobody's result."""
+    words, _, lengths = draw_pairs(12, torch.Generator().manual_seed(4))
+    together = spell(reverser, words, lengths, **settings)
+    alone = [
+        spell(reverser, words[i : i + 1, :n], lengths[i : i + 1], **settings)[0] for i, n in enumerate(lengths.tolist())
+    ]
+    assert together == alone
+
+
+def test_beam_score_is_what_the_model_gives_the_whole_text(reverser):
+    """Log-probabilities collected step by step through the cache are those of one uncached pass."""
+    words, _, lengths = draw_pairs(6, torch.Generator().manual_seed(5))
+    with torch.inference_mode():
+        state = reverser.start(reverser.encode(words, lengths=lengths))
+        request = Request([[START]] * 6, DecodingSettings(beam=3, n_best=3, max_length=10), end_ids=[END])
+        found = search_beams(take_step(reverser), state, request, keep_history=True)
+        for i, (hypotheses, history) in enumerate(zip(found.hypotheses, found.histories, strict=True)):
+            for hypothesis, ending in zip(hypotheses, history.endings, strict=True):
+                read = torch.tensor([[START, *hypothesis.ids[:-1]]])
+                logits = reverser(words[i : i + 1], read, source_lengths=lengths[i : i + 1])[0]
+                whole = logits.log_softmax(-1)[torch.arange(read.size(1)), torch.tensor(hypothesis.ids)].sum()
+                assert hypothesis.log_probability == pytest.approx(float(whole), abs=1e-4)
+                assert tuple(node.token for node in history.path(*ending)) == hypothesis.ids
+
+
+def test_gpt_continues_prompts_of_mixed_length_as_if_alone():
+    """Right-padded prompts, one prefill, then rows of uneven length side by side."""
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab_size=20, d_model=16, n_heads=2, d_ff=32, n_layers=2, max_length=40)).eval()
+    prompts = [[5, 6, 7, 8], [9], [3, 4]]
+    settings = DecodingSettings(beam=3, max_length=12, context_counts=True, no_repeat_ngram=2)
+
+    @torch.inference_mode()
+    def go_on(chosen: list[list[int]]) -> list[tuple[int, ...]]:
+        """Feed all but each prompt's last id, then search."""
+        n_seen = torch.tensor([len(prompt) - 1 for prompt in chosen])
+        cache = model.start(len(chosen), capacity=4)
+        if n_seen.max() > 0:
+            seen = [prompt[:-1] + [0] * (int(n_seen.max()) - len(prompt) + 1) for prompt in chosen]
+            _, cache = model.step(torch.tensor(seen), cache, lengths=n_seen)
+        return [best[0].ids for best in search(take_step(model), cache, chosen, settings, end_ids=[1])]
+
+    assert go_on(prompts) == [go_on([prompt])[0] for prompt in prompts]

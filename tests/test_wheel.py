@@ -1,0 +1,80 @@
+"""What is installed is complete: built as a wheel, it works away from its source."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SAVE_AND_LOAD = """
+import sys
+import sightline
+from sightline.bundle import Bundle, load, save
+from sightline.model import build
+from sightline.model.registry import read_config
+from sightline.text import train_bpe
+
+tokenizer = train_bpe(["a wheel rolls"])
+config = read_config("gpt", {"vocab_size": tokenizer.vocab_size, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1})
+save(Bundle(build(config), tokenizer), sys.argv[1])
+assert load(sys.argv[1]).tokenizer.decode(tokenizer.encode("rolls")) == "rolls"
+print(sightline.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(place), str(ROOT)]
+    run = subprocess.run(build, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return next(place.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """Unpack the wheel as pip would, without asking any network for its dependencies."""
+    place = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(place)]
+    run = subprocess.run([*pip, str(wheel)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return place
+
+
+def run_installed(installed: Path, cwd: Path, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    run = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_wheel_holds_every_file_of_the_package(wheel):
+    source = ROOT / "src"
+    files = {
+        path.relative_to(source).as_posix()
+        for path in (source / "sightline").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert files <= set(zipfile.ZipFile(wheel).namelist())
+    assert "sightline/py.typed" in files
+
+
+def test_wheel_holds_nothing_but_the_package(wheel):
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert tops == {"sightline", next(top for top in tops if top.endswith(".dist-info"))}
+
+
+def test_installed_wheel_saves_loads_and_describes_a_model(installed, tmp_path):
+    where = run_installed(installed, tmp_path, "-c", SAVE_AND_LOAD, "model").strip()
+    assert Path(where).is_relative_to(installed)
+    assert "architecture: gpt" in run_installed(installed, tmp_path, "-m", "sightline.cli.main", "info", "model")
+
+
+def test_installed_wheel_has_the_command(installed):
+    entry_points = next(installed.glob("*.dist-info")) / "entry_points.txt"
+    assert "sightline = sightline.cli.main:main" in entry_points.read_text()
