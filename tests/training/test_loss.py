@@ -68,6 +68,14 @@ def test_projected_cross_entropy_makes_only_the_gradients_asked_for():
         assert_close(projected_cross_entropy(hidden, weight, targets), loss.detach())
 
 
+def test_projected_cross_entropy_of_nothing_is_zero():
+    """A batch without targets must not leave garbage in a gradient."""
+    hidden, weight, _, targets = inputs(0)
+    loss = projected_cross_entropy(hidden, weight, targets, smoothing=0.1)
+    assert loss == 0
+    assert torch.autograd.grad(loss, [weight])[0].eq(0).all()
+
+
 @settings(deadline=None, derandomize=True)
 @given(n_rows=st.integers(0, 200), row_bytes=st.integers(1, 1 << 26))
 def test_chunks_cover_every_row_once(n_rows, row_bytes):

@@ -16,7 +16,7 @@ from sightline.model.probe import IDLE, Idle
 from sightline.model.sight import Sight
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
+    "relu": lambda x: F.relu(x, inplace=True),  # its input, fresh from a linear map, is nobody else's
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,

@@ -25,6 +25,8 @@ class Layout:
     """Whether the tokens stand in a list of N, or in a grid of B × T."""
     places: Int[Tensor, "N"] | None = None
     """Places of a packed batch's tokens in the flattened grid; None where they fill it."""
+    filling: Int[Tensor, "B T"] | None = None
+    """The reverse: which token stands at each place of the grid, any token standing in for padding."""
 
     @classmethod
     def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
@@ -36,8 +38,9 @@ class Layout:
             raise InputError(f"lengths must lie between 0 and {longest}, the width of the batch")
         if not packed or int(lengths.sum()) == n_rows * longest:
             return cls(lengths, longest, packed)
-        real = torch.arange(longest, device=ids.device) < lengths[:, None]  # B T
-        return cls(lengths, longest, packed, real.flatten().nonzero().squeeze(1))
+        real = (torch.arange(longest, device=ids.device) < lengths[:, None]).flatten()  # BT
+        filling = (real.cumsum(0) - 1).clamp(min=0).view(n_rows, longest)
+        return cls(lengths, longest, packed, real.nonzero().squeeze(1), filling)
 
     @property
     def has_padding(self) -> bool:
@@ -54,13 +57,15 @@ class Layout:
         return packed
 
     def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
-        """Put the tokens back into the grid, zeros between them: N … → B T …."""
+        """Put the tokens back into the grid: N … → B T ….
+
+        Padding gets copies of some token: attention never looks at it, and filling it with zeros would cost a pass.
+        """
         if not self.packed:
             return rows
-        n_rows = self.lengths.size(0)
-        if self.places is None:
-            return rows.view(n_rows, self.longest, *rows.shape[1:])
-        grid: Tensor = _Pad.apply(rows, self.places, n_rows, self.longest)  # type: ignore[no-untyped-call]
+        if self.places is None or self.filling is None:
+            return rows.view(self.lengths.size(0), self.longest, *rows.shape[1:])
+        grid: Tensor = _Pad.apply(rows, self.places, self.filling)  # type: ignore[no-untyped-call]
         return grid
 
     def positions(self) -> Int[Tensor, "..."]:
@@ -76,14 +81,8 @@ def gather(grid: Tensor, places: Tensor) -> Tensor:
     return grid.flatten(0, 1).index_select(0, places)
 
 
-def scatter(rows: Tensor, places: Tensor, n_rows: int, longest: int) -> Tensor:
-    """N … → B T …, zeros where nothing is put."""
-    grid = rows.new_zeros(n_rows * longest, *rows.shape[1:])
-    return grid.index_copy_(0, places, rows).view(n_rows, longest, *rows.shape[1:])
-
-
 class _Pack(torch.autograd.Function):
-    """Gather, whose gradient is the scatter; torch's own gradient would add where copying is enough."""
+    """Gather; its gradient is zero at the padding. torch's own gradient would add where copying is enough."""
 
     @staticmethod
     def forward(ctx: Any, grid: Tensor, places: Tensor) -> Tensor:
@@ -94,18 +93,22 @@ class _Pack(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return scatter(gradients[0], places, *ctx.grid), None
+        n_rows, longest = ctx.grid
+        grid = gradients[0].new_zeros(n_rows * longest, *gradients[0].shape[1:])
+        return grid.index_copy_(0, places, gradients[0]).view(n_rows, longest, *grid.shape[1:]), None
 
 
 class _Pad(torch.autograd.Function):
-    """Scatter, whose gradient is the gather."""
+    """The other way; what stands in for padding passes no gradient back."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, n_rows: int, longest: int) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, places: Tensor, filling: Tensor) -> Tensor:
         ctx.save_for_backward(places)
-        return scatter(rows, places, n_rows, longest)
+        if rows.size(0) == 0:  # a batch of empty sentences: there is nothing to copy from
+            return rows.new_zeros(*filling.shape, *rows.shape[1:])
+        return rows.index_select(0, filling.flatten()).view(*filling.shape, *rows.shape[1:])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (places,) = ctx.saved_tensors
-        return gather(gradients[0], places), None, None, None
+        return gather(gradients[0], places), None, None

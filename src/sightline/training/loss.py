@@ -1,8 +1,8 @@
 """Cross-entropy over a large vocabulary, computed together with the projection that makes its logits.
 
 All logits of a batch (4,000 tokens × 32,000 words: half a gigabyte, and as much again for their gradient) never exist
-at once. A chunk of rows is projected, scored, and turned into its share of the gradients while still in the processor's
-cache; backward has only to scale what is there.
+at once. A chunk of rows is projected, scored, and turned into its share of the gradients at once; backward has only to
+scale what is there.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_BYTES = 16 << 20
-"""Logits at once: small enough for a processor's last cache, large enough for a fast matrix product."""
+CHUNK_BYTES = 64 << 20
+"""Logits at once. Smaller chunks save memory but make thin matrix products, which are slow (figures in docs/log.md)."""
 
 
 def projected_cross_entropy(
@@ -48,7 +48,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         share = smoothing / n_words
         wants_hidden, wants_weight, wants_bias, *_ = ctx.needs_input_grad
         hidden_gradient = torch.empty_like(hidden) if wants_hidden else None
-        weight_gradient = torch.zeros_like(weight) if wants_weight else None
+        weight_gradient = weight.new_empty(weight.shape) if wants_weight else None  # the first chunk fills it
         bias_gradient = torch.zeros_like(bias) if bias is not None and wants_bias else None
         losses = hidden.new_empty(n_rows)
         word_sum = weight.sum(dim=0)  # E
@@ -68,7 +68,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 torch.mm(gradient, weight, out=hidden_gradient[at])
                 hidden_gradient[at].div_(total).sub_(share * word_sum)
             if weight_gradient is not None:
-                weight_gradient.addmm_(gradient.mT, rows / total)
+                weight_gradient.addmm_(gradient.mT, rows / total, beta=0 if at.start == 0 else 1)
             if bias_gradient is not None:
                 bias_gradient.addmv_(gradient.mT, 1 / total.squeeze(1))
         if weight_gradient is not None and smoothing:
@@ -85,6 +85,6 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def chunks(n_rows: int, *, row_bytes: int) -> Iterator[slice]:
-    """Cut rows into runs whose logits fit in CHUNK_BYTES."""
+    """Cut rows into runs whose logits fit in CHUNK_BYTES; there is always a first, if need be an empty one."""
     at_once = max(1, CHUNK_BYTES // row_bytes)
-    return (slice(start, min(start + at_once, n_rows)) for start in range(0, n_rows, at_once))
+    return (slice(start, min(start + at_once, n_rows)) for start in range(0, max(1, n_rows), at_once))
