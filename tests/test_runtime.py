@@ -38,7 +38,10 @@ print(faults() - before)
     assert page_faults(keep=True) * 10 < page_faults(keep=False)
 
 
-def test_set_threads_leaves_the_choice_to_torch_unless_told():
+def test_use_threads_reaches_a_torch_that_is_loaded_already(monkeypatch):
     before = torch.get_num_threads()
-    runtime.set_threads(None)
-    assert torch.get_num_threads() == before
+    for name in runtime.THREAD_VARIABLES:
+        monkeypatch.setenv(name, "9")  # so that it is put back afterwards
+    runtime.use_threads(1)
+    assert torch.get_num_threads() == 1
+    torch.set_num_threads(before)

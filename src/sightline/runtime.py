@@ -1,22 +1,30 @@
-"""What a process sets once about itself: threads, seed, memory. Called by commands, never on import."""
+"""What a process sets once about itself: threads, seed, memory. Called by commands, never on import.
+
+Does not import torch by itself, so that the command line can set threads before anything heavy is loaded.
+"""
 
 import ctypes
+import os
 import random
 import sys
 
-import torch
-
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
 
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+"""What torch and tokenizers read when they are first imported."""
 
-def set_threads(count: int | None) -> None:
-    """Use this many threads for tensor work; None leaves the choice to torch."""
-    if count is not None:
+
+def use_threads(count: int) -> None:
+    """Let everything that computes use this many threads."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
+    if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(count)
 
 
 def seed_everything(seed: int) -> None:
     """Start every random generator we use from one number."""
+    import torch
+
     random.seed(seed)
     torch.manual_seed(seed)
 

@@ -17,9 +17,7 @@ from sightline import __version__
 from sightline.cli.bench import app as bench
 from sightline.cli.info import info
 from sightline.errors import SightlineError
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-"""What torch and tokenizers read when they are first imported."""
+from sightline.runtime import use_threads
 
 app = typer.Typer(
     name="sightline",
@@ -57,13 +55,6 @@ def everywhere(
     """Build, train, run and see through Transformers."""
     if threads is not None:
         use_threads(threads)
-
-
-def use_threads(count: int) -> None:
-    """Let everything that computes use this many threads."""
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(count)
 
 
 def common_first(arguments: Sequence[str]) -> list[str]:
