@@ -1,9 +1,13 @@
 """What every test runs under."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Tiny tensors gain nothing from threads, and two test processes with two threads each would wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples on every run, however slow the machine: a failure is always the code's.
 settings.register_profile("sightline", deadline=None, derandomize=True, database=None, max_examples=20)
