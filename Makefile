@@ -32,7 +32,8 @@ format: $(READY)  ## put the code in shape
 	$(BIN)/ruff format .
 
 bench: $(READY)  ## training step and start-up beside the peers (alone on the machine, please)
-	$(BIN)/sightline bench train
+	$(BIN)/sightline bench train --size tiny
+	$(BIN)/sightline bench train --size base --rounds 5
 	$(BIN)/sightline bench startup
 
 clean:  ## remove what was made here

@@ -1,4 +1,4 @@
-"""Nothing in the package can run what a file says (T10)."""
+"""Nothing in the package can run what a file says."""
 
 import ast
 import subprocess

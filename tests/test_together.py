@@ -66,7 +66,7 @@ def take_step(model: Transformer | GPT):
 def spell(model: Transformer, words: Tensor, lengths: Tensor, **settings: object) -> list[list[tuple[int, ...]]]:
     state = model.start(model.encode(words, lengths=lengths), capacity=2)
     chosen = DecodingSettings(max_length=10, **settings)
-    found = search(take_step(model), state, [[START]] * len(words), chosen, end_ids=[END])
+    found = search(take_step(model), state, Request([[START]] * len(words), chosen, end_ids=[END]))
     return [[hypothesis.content for hypothesis in hypotheses] for hypotheses in found]
 
 
@@ -121,6 +121,6 @@ def test_gpt_continues_prompts_of_mixed_length_as_if_alone():
         if n_seen.max() > 0:
             seen = [prompt[:-1] + [0] * (int(n_seen.max()) - len(prompt) + 1) for prompt in chosen]
             _, cache = model.step(torch.tensor(seen), cache, lengths=n_seen)
-        return [best[0].ids for best in search(take_step(model), cache, chosen, settings, end_ids=[1])]
+        return [best[0].ids for best in search(take_step(model), cache, Request(chosen, settings, end_ids=[1]))]
 
     assert go_on(prompts) == [go_on([prompt])[0] for prompt in prompts]

@@ -4,8 +4,7 @@
     └── RefusedError          2  what was asked or given cannot be taken
         ├── SettingsError        a setting: unknown, of the wrong type, or out of range
         ├── InputError           text or ids a model cannot take (too long, outside the vocabulary)
-        ├── ModelFileError       a file of a model folder, with its reason
-        └── MissingExtraError    an optional package is not installed
+        └── ModelFileError       a file of a model folder, with its reason
 
 Only the command line's `main` and the server turn these into text or a status; everything else raises them.
 """
@@ -40,10 +39,3 @@ class ModelFileError(RefusedError):
         self.path = Path(path)
         self.reason = " ".join(reason.split())
         super().__init__(f"{self.path}: {self.reason}")
-
-
-class MissingExtraError(RefusedError):
-    """An optional package is needed for this and is not installed."""
-
-    def __init__(self, package: str, *, extra: str) -> None:
-        super().__init__(f"this needs the package {package!r}; install it with: pip install 'sightline[{extra}]'")

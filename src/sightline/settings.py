@@ -95,6 +95,15 @@ class Checks:
         if not holds:
             self.problems.append(problem)
 
+    def types_of(self, settings: object) -> None:
+        """Raise at once if a field's value is not of its annotated type: nothing else can be checked then."""
+        for name, kind in get_type_hints(type(settings)).items():
+            try:
+                converted(getattr(settings, name), kind)
+            except SettingsError as error:
+                self.problems.append(f"{name}: {error}")
+        self.done()
+
     def between(self, low: int | float, high: int | float, **values: int | float) -> None:
         """Note every value outside [low, high]."""
         for name, value in values.items():

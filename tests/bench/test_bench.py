@@ -32,7 +32,7 @@ def work():
 
 
 def test_workload_is_mixed_and_padded():
-    """Lengths as performance.md describes them: a sixth of the grid is padding."""
+    """Lengths as in real batches: a sixth of the grid is padding."""
     work = Workload.mixed(vocab_size=1000)
     assert 0.1 < work.padding < 0.25
     assert 4_000 < work.n_target_tokens < 4_300

@@ -1,4 +1,4 @@
-"""Model folders no one should trust: each case spoils a good folder and says which file is to blame, and why (T9)."""
+"""Model folders no one should trust: each case spoils a good folder and says which file is to blame, and why."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A save that dies at any instant leaves the old model or the new one (T2)."""
+"""A save that dies at any instant leaves the old model or the new one."""
 
 import errno
 import os

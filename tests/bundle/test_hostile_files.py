@@ -1,4 +1,4 @@
-"""Every hostile file is refused in one line that names it, quickly, and without taking memory (T9)."""
+"""Every hostile file is refused in one line that names it, quickly, and without taking memory."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Files with random damage load, or are refused; nothing else ever happens (T9)."""
+"""Files with random damage load, or are refused; nothing else ever happens."""
 
 import random
 from pathlib import Path

@@ -92,6 +92,22 @@ def test_files_with_defaults_may_be_absent(folder, name):
     assert load(folder).generation == DecodingSettings()
 
 
+@pytest.mark.parametrize(
+    "text", ["", '<p align="center">A model</p>', "GGUF is another format", "x" * 3_000_000], ids=len
+)
+def test_card_of_any_kind_keeps_no_model_from_loading(folder, text):
+    """A README is for people: HTML at its top is ordinary, and the weights do not need it."""
+    (folder / "README.md").write_text(text)
+    assert text.startswith(load(folder).card)
+
+
+def test_double_precision_model_is_saved_so_that_it_loads(tmp_path):
+    model = tiny_model().double()
+    save(Bundle(model), tmp_path / "model")
+    loaded = dict(load(tmp_path / "model").model.named_parameters())
+    assert all(torch.equal(loaded[name], p.float()) for name, p in model.named_parameters())
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_weights_are_widened(folder, dtype):
     path = folder / "model.safetensors"
@@ -124,6 +140,13 @@ def test_card_tells_facts_and_no_paths(bundle, tmp_path):
         assert fact in card
     assert str(tmp_path) not in card
     assert str(Path.cwd()) not in card
+
+
+def test_link_to_a_folder_whose_save_was_killed_still_loads(folder, tmp_path):
+    """Between the two renames of a save the model lies beside its folder, not beside the link."""
+    (tmp_path / "latest").symlink_to(folder)
+    folder.rename(folder.with_name(f"{folder.name}.tmp-old"))
+    assert load(tmp_path / "latest").tokenizer is not None
 
 
 def test_folder_through_a_link_is_saved_behind_the_link(bundle, folder, tmp_path):

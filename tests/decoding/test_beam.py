@@ -19,7 +19,7 @@ WIDE = 100  # more than all texts of four tokens over a vocabulary of four
 
 def found(toy, sources, settings, **more):
     contexts = [[START]] * len(sources)
-    return search(toy, toy.start(sources), contexts, settings, end_ids=more.pop("end_ids", [END]), **more)
+    return search(toy, toy.start(sources), Request(contexts, settings, end_ids=more.pop("end_ids", [END]), **more))
 
 
 def ids_of(hypotheses):

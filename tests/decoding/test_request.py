@@ -48,7 +48,7 @@ def test_request_lists_all_problems_at_once():
 @pytest.mark.parametrize("settings", [DecodingSettings(), DecodingSettings(beam=2), DecodingSettings(sample=True)])
 def test_ids_outside_the_vocabulary_are_refused(settings):
     with pytest.raises(InputError, match=r"outside the vocabulary of 4 tokens: end_ids: 7; prefixes: 4; prefixes: 9"):
-        search(Toy(4), Toy(4).start([0]), [[START]], settings, end_ids=[0, 7], prefixes=[[9, 4]])
+        search(Toy(4), Toy(4).start([0]), Request([[START]], settings, end_ids=[0, 7], prefixes=[[9, 4]]))
 
 
 def test_request_limits_are_the_smaller_of_both():
@@ -59,5 +59,5 @@ def test_request_limits_are_the_smaller_of_both():
 def test_request_met_in_the_prefix_needs_no_room():
     toy = Toy(6)
     settings = DecodingSettings(required=((2, 3),), max_length=2)
-    result = search(toy, toy.start([0]), [[START]], settings, end_ids=[END], prefixes=[[2, 3]])[0][0]
+    result = search(toy, toy.start([0]), Request([[START]], settings, end_ids=[END], prefixes=[[2, 3]]))[0][0]
     assert result.ids == (2, 3)

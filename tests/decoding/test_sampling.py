@@ -15,7 +15,7 @@ DRAWS = 4_000
 
 
 def sampled(toy, sources, settings, **more):
-    return search(toy, toy.start(sources), [[START]] * len(sources), settings, end_ids=[END], **more)
+    return search(toy, toy.start(sources), Request([[START]] * len(sources), settings, end_ids=[END], **more))
 
 
 def first_tokens(settings):

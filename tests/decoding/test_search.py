@@ -8,7 +8,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import sightline.decoding
-from sightline.decoding import DecodingSettings, search
+from sightline.decoding import DecodingSettings, Request, search
 from sightline.decoding.sequences import contains
 from sightline.errors import InputError
 
@@ -47,13 +47,15 @@ def outcome(toy, sentences, settings):
         return search(
             toy,
             toy.start(sources, contexts),
-            contexts,
-            settings,
-            end_ids=[END],
-            prefixes=prefixes if not settings.stop else None,
-            max_lengths=limits,
-            to_text=text_of,
-            source_mask=mask,
+            Request(
+                contexts,
+                settings,
+                end_ids=[END],
+                prefixes=prefixes if not settings.stop else None,
+                max_lengths=limits,
+                to_text=text_of,
+                source_mask=mask,
+            ),
         )
     except InputError as error:
         assert "no token is allowed" in str(error)  # noqa: PT017 - what would fail otherwise is the search

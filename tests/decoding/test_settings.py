@@ -53,7 +53,7 @@ def test_settings_all_have_help():
     [
         ({"beam": 0}, "beam must be between 1 and 1,000, not 0"),
         ({"length_penalty": -0.5}, "length_penalty must be between 0 and 10, not -0.5"),
-        ({"coverage_penalty": float("nan")}, "coverage_penalty must be between 0 and 10, not nan"),
+        ({"coverage_penalty": float("nan")}, "coverage_penalty: nan is not a finite number"),
         ({"temperature": 0.0}, "temperature must be between 0.01 and 100, not 0.0"),
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1, not 0.0"),
         ({"min_p": 1.5}, "min_p must be between 0 and 1, not 1.5"),

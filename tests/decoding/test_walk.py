@@ -12,7 +12,10 @@ from .toy import END, START, Toy
 
 
 def greedy(toy, sources, settings, **more):
-    return [r[0] for r in search(toy, toy.start(sources), [[START]] * len(sources), settings, end_ids=[END], **more)]
+    return [
+        r[0]
+        for r in search(toy, toy.start(sources), Request([[START]] * len(sources), settings, end_ids=[END], **more))
+    ]
 
 
 def texts_by_hand(toy, source, limit):
@@ -48,7 +51,7 @@ def test_ties_go_to_the_lowest_id():
 
 def test_no_sentences_give_no_results():
     for settings in (DecodingSettings(), DecodingSettings(beam=2), DecodingSettings(sample=True, n_best=2)):
-        assert search(Toy(), Toy().start([]), [], settings, end_ids=[END]) == []
+        assert search(Toy(), Toy().start([]), Request([], settings, end_ids=[END])) == []
 
 
 def test_prefixes_are_forced_and_counted():
@@ -63,7 +66,7 @@ def test_prefixes_are_forced_and_counted():
 def test_context_is_fed_from_its_last_id():
     toy = Toy()
     contexts = [[START, 4, 2], [3]]
-    search(toy, toy.start([0, 1], contexts), contexts, DecodingSettings(max_length=1), end_ids=[END])
+    search(toy, toy.start([0, 1], contexts), Request(contexts, DecodingSettings(max_length=1), end_ids=[END]))
     assert toy.states[0].rows == ((0, START, 4, 2), (1, 3))
 
 
@@ -72,9 +75,9 @@ def test_context_counts_as_said_only_when_asked(beam):
     toy = Toy(6)
     contexts = [[2, 3, 4, 5]]
     settings = DecodingSettings(no_repeat_ngram=1, max_length=2, min_length=2, beam=beam)
-    alone = search(toy, toy.start([0], contexts), contexts, settings, end_ids=[END])[0][0]
+    alone = search(toy, toy.start([0], contexts), Request(contexts, settings, end_ids=[END]))[0][0]
     counting = dataclasses.replace(settings, context_counts=True, max_length=1, min_length=1)
-    after = search(toy, toy.start([0], contexts), contexts, counting, end_ids=[END])[0][0]
+    after = search(toy, toy.start([0], contexts), Request(contexts, counting, end_ids=[END]))[0][0]
     assert set(alone.ids) & {2, 3, 4, 5}
     assert after.ids == (1,)
 
@@ -88,9 +91,7 @@ def test_repetition_penalty_sees_the_context_only_when_asked(beam):
         search(
             toy,
             toy.start([0], [[3]]),
-            [[3]],
-            dataclasses.replace(settings, context_counts=counts),
-            end_ids=[END],
+            Request([[3]], dataclasses.replace(settings, context_counts=counts), end_ids=[END]),
         )[0][0].ids
         for counts in (False, True)
     ]
@@ -168,7 +169,9 @@ def test_impossible_tokens_are_never_chosen():
     toy = Toy(4)
     toy.logits_after = lambda row: torch.tensor([-math.inf, 0.0, -math.inf, 0.0])
     settings = DecodingSettings(sample=True, n_best=50, max_length=4)
-    assert {i for result in search(toy, toy.start([0]), [[1]], settings, end_ids=[0])[0] for i in result.ids} == {1, 3}
+    assert {
+        i for result in search(toy, toy.start([0]), Request([[1]], settings, end_ids=[0]))[0] for i in result.ids
+    } == {1, 3}
 
 
 @pytest.mark.parametrize("settings", [DecodingSettings(), DecodingSettings(beam=3), DecodingSettings(sample=True)])

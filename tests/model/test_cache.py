@@ -353,3 +353,10 @@ def test_start_remembers_the_source_once(make_subject, batch, monkeypatch):
     state = subject.start(batch)
     monkeypatch.setattr(subject.model.decoder, "remember", None)
     subject.model.step(batch.ids[:, :1], state)
+
+
+def test_step_keeps_no_graph(decoder, batch):
+    """A cache that remembered how each key was computed would grow with every step."""
+    state = decoder.start(batch)
+    _, state = decoder.model.step(batch.ids[:, :1], state)
+    assert not (state if isinstance(state, Cache) else state.cache).buffer.requires_grad

@@ -17,7 +17,7 @@ REFUSED = [
     ({"d_ff": 0}, r"d_ff must be between 1 and 1,048,576, not 0"),
     ({"dropout": -0.1}, r"dropout must be between 0 and 0.99, not -0.1"),
     ({"dropout": 1.0}, r"dropout must be between 0 and 0.99, not 1.0"),
-    ({"dropout": float("nan")}, r"dropout must be between 0 and 0.99, not nan"),
+    ({"dropout": float("nan")}, r"dropout: nan is not a finite number"),
     ({"attention_dropout": 1.0}, r"attention_dropout must be between 0 and 0.99"),
     ({"norm_epsilon": 0.0}, r"norm_epsilon must be between 1e-20 and 1, not 0.0"),
     ({"rotary_base": 0.5}, r"rotary_base must be between 1 and .*, not 0.5"),

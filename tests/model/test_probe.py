@@ -253,3 +253,11 @@ def test_attention_leaves_the_kernel_only_where_a_hidden_value_is_watched(
         monkeypatch.setattr(attention, name, counted(name, getattr(attention, name)))
     make_subject("transformer-paper").run(batch, probe=Recorder(pattern) if pattern else IDLE)
     assert calls == expected
+
+
+def test_unmatched_names_patterns_that_met_no_point(make_subject, batch):
+    """A misspelt intervention would otherwise look like a head that does not matter."""
+    subject = make_subject("gpt-gpt2")
+    probe = Probe({"decoder.0.self_atention.mixed": knock_out(0), "*.mixed": knock_out(0)})
+    subject.run(batch, probe=probe)
+    assert probe.unmatched() == ["decoder.0.self_atention.mixed"]

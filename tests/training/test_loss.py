@@ -68,6 +68,23 @@ def test_projected_cross_entropy_makes_only_the_gradients_asked_for():
         assert_close(projected_cross_entropy(hidden, weight, targets), loss.detach())
 
 
+def test_projected_cross_entropy_keeps_its_precision_under_autocast():
+    """Hidden states may come in half precision; the sum over a vocabulary may not."""
+    hidden, weight, _, targets = inputs(6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = projected_cross_entropy(hidden.bfloat16(), weight, targets)
+    assert loss.dtype == torch.float32
+    assert_close(loss, projected_cross_entropy(hidden.bfloat16().float(), weight, targets))
+
+
+def test_projected_cross_entropy_refuses_a_second_derivative():
+    """Its gradients are made on the way forward: differentiating them again would be silently wrong."""
+    hidden, weight, _, targets = inputs(3)
+    (gradient,) = torch.autograd.grad(projected_cross_entropy(hidden, weight, targets), [hidden], create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        gradient.sum().backward()
+
+
 def test_projected_cross_entropy_of_nothing_is_zero():
     """A batch without targets must not leave garbage in a gradient."""
     hidden, weight, _, targets = inputs(0)

@@ -127,3 +127,8 @@ PEERS: dict[str, tuple[str, Callable[[TransformerConfig], nn.Module]]] = {
 def installed_peers() -> dict[str, Callable[[TransformerConfig], nn.Module]]:
     """Return the peers whose packages are here."""
     return {name: build for name, (package, build) in PEERS.items() if find_spec(package) is not None}
+
+
+def missing_peers() -> list[str]:
+    """Return the names of the others."""
+    return [name for name in PEERS if name not in installed_peers()]

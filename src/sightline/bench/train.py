@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sightline.bench.measure import Timing, take_turns
 from sightline.bench.peers import installed_peers
-from sightline.bench.workload import Workload
+from sightline.bench.workload import PAD, Workload
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer, TransformerConfig
 from sightline.training.loss import projected_cross_entropy
@@ -26,7 +26,7 @@ class Sightline(nn.Module):
         """Return the loss."""
         memory = self.model.encode(work.source, lengths=work.source_lengths, packed=True)
         hidden = self.model.decode(work.target, memory, lengths=work.target_lengths, packed=True)
-        labels = work.labels[work.target != 0]
+        labels = work.labels[work.target != PAD]
         return projected_cross_entropy(hidden, self.model.output.weight, labels, smoothing=0.1) / labels.numel()
 
 

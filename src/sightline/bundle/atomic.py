@@ -50,6 +50,10 @@ def put_in_place(new: Path, folder: Path, old: Path) -> None:
 
 def place_of(folder: Path) -> Path:
     """Return where the folder's contents are: in it, or beside it if a save was killed between its two renames."""
+    try:
+        folder = folder.resolve()  # the old one lies beside the folder itself, not beside a link to it
+    except (OSError, RuntimeError, ValueError):
+        return folder  # whoever opens it will say what is wrong with it
     old = beside(folder, "old") if folder.name else folder
     return old if not os.path.lexists(folder) and os.path.lexists(old) else folder
 

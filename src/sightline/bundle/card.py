@@ -23,7 +23,7 @@ def model_card(
     architecture = architecture_of(model.config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
-    rows = "\n".join(f"| {name} | {in_cell(value)} |" for name, value in to_mapping(model.config).items())
+    rows = "\n".join(f"| {name} | {in_words(value)} |" for name, value in to_mapping(model.config).items())
     day = f" on {created.isoformat()}" if created else ""
     return (
         f"# {title}\n\n"
@@ -34,10 +34,10 @@ def model_card(
     )
 
 
-def in_cell(value: object) -> str:
-    """Write a setting into a table."""
+def in_words(value: object) -> str:
+    """Write a value as a person would."""
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "–"}[value]
+        return {True: "yes", False: "no", None: "none"}[value]
     return f"{value:,}" if isinstance(value, int | float) else str(value)

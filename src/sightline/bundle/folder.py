@@ -17,7 +17,7 @@ from sightline.bundle.manifest import (
     read_manifest,
     shortened,
 )
-from sightline.bundle.source import FILE_NAMES, open_regular, opened_files, read_all
+from sightline.bundle.source import FILE_NAMES, open_regular, opened_files, read_all, read_card
 from sightline.bundle.weights import not_finite, read_model, write_weights
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
@@ -37,8 +37,9 @@ def load(folder: Path | str) -> Bundle:
         data = {
             name: read_all(file, folder / name, most=LARGEST_TOKENIZER if name == "tokenizer.json" else LARGEST)
             for name, file in files.items()
-            if name != "model.safetensors"
+            if name.endswith(".json")
         }
+        card = read_card(files["README.md"], folder / "README.md") if "README.md" in files else ""
         manifest = read_manifest(data["config.json"], folder / "config.json")
         generation = DecodingSettings()
         if "generation.json" in data:
@@ -47,7 +48,6 @@ def load(folder: Path | str) -> Bundle:
         for name, reason in disagreements(manifest.config, tokenizer, generation):
             raise ModelFileError(folder / name, reason)
         model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
-    card = data.get("README.md", b"").decode("utf-8", errors="replace")
     return Bundle(model, tokenizer, generation, card, manifest.version)
 
 

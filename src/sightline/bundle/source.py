@@ -14,6 +14,7 @@ from sightline.errors import ModelFileError
 
 FILE_NAMES = ("config.json", "model.safetensors", "tokenizer.json", "generation.json", "README.md")
 ATTEMPTS = 10
+LONGEST_CARD = 1 << 20
 
 # Never wait for the other end of a pipe, never follow a link out of the folder.
 FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -75,6 +76,14 @@ def read_all(file: FileIO, path: Path, *, most: int) -> bytes:
     if kind := real_kind(bytes(data[:64])):
         raise ModelFileError(path, f"is {kind}")
     return bytes(data)
+
+
+def read_card(file: FileIO, path: Path) -> str:
+    """Return the beginning of a README, whatever it is: nothing but a reader's understanding depends on it."""
+    try:
+        return (file.read(LONGEST_CARD) or b"").decode("utf-8", errors="replace")
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
 
 
 def identity(place: Path) -> tuple[int, int, int] | None:

@@ -110,7 +110,11 @@ def not_finite(tensor: Tensor) -> bool:
 
 
 def write_weights(model: Model, path: Path, *, like: Path) -> None:
-    """Write a model's weights, tied ones once; the file gets the permissions of `like`."""
+    """Write a model's weights, tied ones once; the file gets the permissions of `like`.
+
+    What is not of a type that is read (float64) is written as 32-bit floats.
+    """
     tensors = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+    tensors = {name: tensor if tensor.dtype in DTYPES.values() else tensor.float() for name, tensor in tensors.items()}
     save_file(tensors, path, metadata={"format": "pt", FORMAT_KEY: str(FORMAT)})
     path.chmod(like.stat().st_mode)  # the library gives its files to their owner alone

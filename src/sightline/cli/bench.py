@@ -38,9 +38,12 @@ def train(
 
     Example: sightline bench train --size base --rounds 7
     """
+    from sightline.bench.peers import missing_peers
     from sightline.bench.train import bench_train
     from sightline.runtime import keep_freed_memory
 
+    if missing := missing_peers():
+        typer.echo(f"left out, not installed: {', '.join(missing)} (pip install 'sightline[bench]')", err=True)
     keep_freed_memory()  # for everybody: the peers gain by it too
     work, timings = bench_train(size.value, rounds=rounds, after_round=tell_progress(rounds))
     about = f"{work.n_target_tokens:,} target tokens a step, {work.padding:.0%} padding, {size.value}"

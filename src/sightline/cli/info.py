@@ -35,6 +35,7 @@ def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     import torch
 
     from sightline import __version__
+    from sightline.bundle.atomic import place_of
     from sightline.bundle.source import FILE_NAMES
     from sightline.model.registry import architecture_of
     from sightline.settings import to_mapping
@@ -43,20 +44,22 @@ def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     for name, parameter in bundle.model.named_parameters():
         part = name.partition(".")[0]
         parts[part] = parts.get(part, 0) + parameter.numel()
-    tokenizer = bundle.tokenizer
+    tokenizer, place = bundle.tokenizer, place_of(folder)
     return {
         "architecture": architecture_of(bundle.model.config),
         "parameters": {"all": sum(parts.values()), **parts},
         "model": to_mapping(bundle.model.config),
         "vocabulary": tokenizer and {"size": tokenizer.vocab_size, "special_tokens": tokenizer.roles},
         "generation": to_mapping(bundle.generation),
-        "files": {name: (folder / name).stat().st_size for name in FILE_NAMES if (folder / name).exists()},
+        "files": {name: (place / name).stat().st_size for name in FILE_NAMES if (place / name).exists()},
         "versions": {"folder": bundle.version, "sightline": __version__, "torch": torch.__version__},
     }
 
 
 def rows_of(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Flatten the facts to lines: a name and what is to be said of it."""
+    from sightline.bundle.card import in_words
+
     rows = []
     for name, value in facts.items():
         entries = value if isinstance(value, dict) else {"": "none" if value is None else value}
@@ -64,15 +67,6 @@ def rows_of(facts: dict[str, Any]) -> list[tuple[str, str]]:
             words = ", ".join(f"{k} {v}" for k, v in entry.items()) if isinstance(entry, dict) else in_words(entry)
             rows.append((f"{name} {key}".strip(), words + (" bytes" if name == "files" else "")))
     return rows
-
-
-def in_words(value: object) -> str:
-    """Write a value as a person would."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def print_table(facts: dict[str, Any]) -> None:

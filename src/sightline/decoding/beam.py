@@ -24,8 +24,8 @@ from torch import Tensor
 
 from sightline.decoding.candidates import Candidates, propose, propose_fairly
 from sightline.decoding.history import BeamHistory
+from sightline.decoding.history_writer import HistoryWriter
 from sightline.decoding.hypothesis import Hypothesis
-from sightline.decoding.recorder import Recorder
 from sightline.decoding.request import Request
 from sightline.decoding.results import Results
 from sightline.decoding.rules import Rules
@@ -77,7 +77,7 @@ class _Search:
         self.limits = request.limits
         self.rules = Rules(request)
         self.results = [Results(request.settings.n_best) for _ in range(count)]
-        self.recorders = [Recorder() for _ in range(count)] if keep_history else []
+        self.writers = [HistoryWriter() for _ in range(count)] if keep_history else []
         self.open = list(range(count))
         self.owners = torch.arange(count, device=device)  # R: the sentence of each row
         self.totals = torch.zeros(count, 1, dtype=torch.float64, device=device)  # B K
@@ -102,13 +102,13 @@ class _Search:
         turn = self._turn(self._propose(preference), likely)
         self._finish_survivors(turn)
         self._collect(turn)
-        for group, sentence in enumerate(self.open if self.recorders else ()):
-            self.recorders[sentence].add(turn, group)
+        for group, sentence in enumerate(self.open if self.writers else ()):
+            self.writers[sentence].add(turn, group)
         return self._go_on(turn)
 
     def result(self) -> BeamResult:
         """Return what was found."""
-        histories = [recorder.history(self.results[i].endings) for i, recorder in enumerate(self.recorders)]
+        histories = [writer.history(self.results[i].endings) for i, writer in enumerate(self.writers)]
         return BeamResult([results.hypotheses for results in self.results], histories)
 
     def _look(self, attention: Float[Tensor, "R S"] | None) -> None:

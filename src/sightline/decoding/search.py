@@ -1,52 +1,24 @@
 """One entry for every way of decoding."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
-
-import torch
-from jaxtyping import Bool
-from torch import Tensor
+from collections.abc import Collection, Generator
 
 from sightline.decoding.beam import search_beams
 from sightline.decoding.greedy import likeliest, search_greedily
 from sightline.decoding.hypothesis import Hypothesis
 from sightline.decoding.request import Request
 from sightline.decoding.sampling import Sampler, search_by_chance
-from sightline.decoding.settings import DecodingSettings
 from sightline.decoding.step import State, Step
 from sightline.decoding.walk import Stride, walk
 from sightline.errors import SettingsError
 
 
-def search(
-    step: Step,
-    state: State,
-    contexts: Sequence[Sequence[int]],
-    settings: DecodingSettings,
-    *,
-    end_ids: Sequence[int],
-    prefixes: Sequence[Sequence[int]] | None = None,
-    max_lengths: Sequence[int] | None = None,
-    seeds: Sequence[int | None] | None = None,
-    to_text: Callable[[Sequence[int]], str] | None = None,
-    source_mask: Bool[Tensor, "B S"] | None = None,
-    device: torch.device | str = "cpu",
-) -> list[list[Hypothesis]]:
+def search(step: Step, state: State, request: Request) -> list[list[Hypothesis]]:
     """Return up to `n_best` hypotheses for each sentence, by the search that the settings ask for.
 
-    `state` has one row per sentence and has seen all of its context but the last id. The other arguments are those of
-    `Request`. No result depends on which sentences are searched together.
+    `state` has one row per sentence and has seen all of its context but the last id. No result depends on which
+    sentences are searched together.
     """
-    request = Request(
-        contexts=contexts,
-        settings=settings,
-        end_ids=end_ids,
-        prefixes=prefixes,
-        max_lengths=max_lengths,
-        seeds=seeds,
-        to_text=to_text,
-        source_mask=source_mask,
-        device=device,
-    )
+    settings = request.settings
     if settings.sample:
         return search_by_chance(step, state, request)
     if settings.beam == 1 and not settings.coverage_penalty:

@@ -47,6 +47,7 @@ class DecodingSettings:
 
     def __post_init__(self) -> None:
         checks = Checks()
+        checks.types_of(self)
         checks.between(1, 1_000, beam=self.beam, n_best=self.n_best)
         checks.between(0, 10, length_penalty=self.length_penalty, coverage_penalty=self.coverage_penalty)
         checks.between(0, 1_000_000, min_length=self.min_length, top_k=self.top_k, no_repeat_ngram=self.no_repeat_ngram)

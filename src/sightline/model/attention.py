@@ -16,10 +16,12 @@ from sightline.model.probe import IDLE, Idle
 
 UNSEEN_BY_KERNEL = ("scores", "scaled", "masked", "weights")
 """Points the fused kernel never forms; a layer where one is watched takes the explicit path."""
+POINTS = ("query", "key", "value", *UNSEEN_BY_KERNEL, "mixed")
+"""Points within the heads."""
 
 
 def softmax_or_zero(masked: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-    """Return the softmax; a query that may look at nothing looks at nothing, and passes back no NaN (spec 1.4)."""
+    """Return the softmax; a query that may look at nothing looks at nothing, and passes back no NaN."""
     blind = (masked == -math.inf).all(dim=-1, keepdim=True)  # B H T 1
     return masked.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
 
@@ -65,8 +67,8 @@ def attend_fused(
 class MultiHeadAttention(nn.Module):
     """h heads side by side, each of width d_model / h, concatenated and projected (3.2.2).
 
-    All three uses are this one class: encoder self-attention, masked self-attention, and, when `memory` is given,
-    attention whose queries come from x and whose keys and values come from the encoder's output.
+    All three uses are this one class: encoder self-attention, masked self-attention, and, as `across`, attention whose
+    queries come from the decoder and whose keys and values come from the encoder's output.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         n_rows, n_memories = query.size(0), memory[0].size(0)
         if n_rows == n_memories:
             mixed = self.mix(self.split(query), *memory, mask, probe)
-        elif probe is IDLE:
+        elif not probe.watches(*POINTS):
             side_by_side = self.split(query.reshape(n_memories, -1, query.size(-1)))  # B H KT D
             mixed = self.mix(side_by_side, *memory, mask, probe)
             mixed = mixed.transpose(1, 2).reshape(*query.shape[:2], self.n_heads, self.d_head).transpose(1, 2)

@@ -23,7 +23,7 @@ Head = Literal["masked_words", "next_sentence", "sequence_classes", "token_class
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(BlockConfig):
-    """An encoder-only model; the defaults are BERT-base's."""
+    """An encoder-only model; the defaults are BERT-base's, but for attention dropout, which the kernel cannot do."""
 
     d_model: int = 768
     n_heads: int = 12
@@ -35,6 +35,7 @@ class BertConfig(BlockConfig):
     positions: Positions = "learned"
     max_length: int | None = 512
     scaled_embedding: bool = False
+    output_bias: bool = True
     heads: tuple[Head, ...] = ("masked_words", "next_sentence")
     n_classes: int = 2
 
@@ -129,7 +130,7 @@ class WordHead(nn.Module):
         self.activation = config.activation
         self.transform = nn.Linear(config.d_model, config.d_model)
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
-        self.output = nn.Linear(config.d_model, config.vocab_size)
+        self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
 
     def forward(self, hidden: Float[Tensor, "*rows E"]) -> Float[Tensor, "*rows V"]:
         """Score words."""

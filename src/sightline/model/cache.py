@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sightline.errors import InputError
 from sightline.model.config import BlockConfig
 from sightline.model.masks import Mask, cached_mask
 
@@ -53,8 +54,19 @@ class Cache:
             return Mask.look_ahead(n_new, dtype=dtype, device=self.lengths.device)
         return Mask.of(cached_mask(self.lengths, n_new, self.longest + n_new), dtype=dtype)
 
+    def make_room(self, ids: Int[Tensor, "R T"], lengths: Int[Tensor, "R"] | None = None) -> "Cache":
+        """Make room for more tokens, refusing those that do not belong to these rows."""
+        n_rows, n_new = ids.shape
+        if n_rows != self.lengths.numel():
+            raise InputError(f"{n_rows} rows of ids cannot continue the {self.lengths.numel()} rows of this cache")
+        if lengths is not None and not (
+            lengths.shape == (n_rows,) and bool(((lengths >= 0) & (lengths <= n_new)).all())
+        ):
+            raise InputError(f"lengths must be {n_rows} numbers between 0 and {n_new}, the width of the batch")
+        return self.reserve(n_new)
+
     def reserve(self, n_new: int) -> "Cache":
-        """Make room for more tokens."""
+        """Grow if there is no room for so many more tokens."""
         *shape, capacity, d_head = self.buffer.shape
         if self.longest + n_new > capacity:
             grown = self.buffer.new_zeros(*shape, max(2 * capacity, self.longest + n_new), d_head)
@@ -66,7 +78,7 @@ class Cache:
         """Count the tokens every layer has just stored; `lengths` where rows were padded to n_new."""
         self.lengths = self.lengths + (n_new if lengths is None else lengths)
         self.is_even = bool((self.lengths == self.lengths[0]).all()) if lengths is not None else self.is_even
-        self.longest = int(self.lengths.max()) if lengths is not None or not self.is_even else self.longest + n_new
+        self.longest = self.longest + n_new if lengths is None else int(self.lengths.max())
 
     def reorder(self, rows: Int[Tensor, "R2"]) -> "Cache":
         """Let row i become what row rows[i] was; rows that stay where they are, and room not in use, are not copied."""
@@ -97,6 +109,7 @@ class LayerCache:
     def extend(self, key: Float[Tensor, "R G T D"], value: Float[Tensor, "R G T D"]) -> KeyValue:
         """Store the new tokens' keys and values and return those of all tokens so far."""
         cache, n_new = self.cache, key.size(2)
+        key, value = key.detach(), value.detach()  # nothing is learned through a cache: it would remember every step
         stored = cache.buffer[self.index]  # 2 R G C D
         if cache.is_even:
             end = cache.longest + n_new

@@ -23,6 +23,7 @@ class BlockConfig:
     d_ff: int = 2048
     dropout: float = 0.1
     attention_dropout: float = 0.0
+    """Of attention weights, as some train; the fused kernel cannot, so this is slower."""
     activation: Activation = "relu"
     norm: Norm = "layer"
     norm_order: NormOrder = "post"
@@ -30,7 +31,7 @@ class BlockConfig:
     bias: bool = True
     positions: Positions = "sinusoidal"
     max_length: int | None = None
-    """Longest sequence; needed by learned positions only, the others know no limit."""
+    """Longest sequence that is taken; None for no limit, which learned positions cannot do."""
     rotary_base: float = 10_000.0
     scaled_embedding: bool = True
     """Multiply token embeddings by √d_model (3.4 of the paper)."""
@@ -40,6 +41,7 @@ class BlockConfig:
 
     def __post_init__(self) -> None:
         checks = Checks()
+        checks.types_of(self)
         checks.between(1, 4_000_000, vocab_size=self.vocab_size)
         checks.between(1, 65_536, d_model=self.d_model, n_heads=self.n_heads)
         checks.between(1, 1_048_576, d_ff=self.d_ff)

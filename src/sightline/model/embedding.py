@@ -40,7 +40,11 @@ class Embedding(nn.Module):
             raise InputError(
                 f"{sight.longest:,} tokens are more than this model can take ({self.max_length:,}): shorten the text"
             )
-        x = probe("tokens", self.tokens(ids) * self.scale if self.scale != 1.0 else self.tokens(ids))
+        try:
+            x = self.tokens(ids)
+        except IndexError:
+            raise InputError(f"ids must lie between 0 and {self.tokens.num_embeddings - 1:,}") from None
+        x = probe("tokens", x * self.scale if self.scale != 1.0 else x)
         if (code := self.position_code(sight.positions, sight.longest)) is not None:
             x = x + probe("positions", code)
         if self.segments is not None:

@@ -18,7 +18,7 @@ from sightline.settings import Checks
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(BlockConfig):
-    """A decoder-only model; the defaults are GPT-2 small's."""
+    """A decoder-only model; the defaults are GPT-2 small's, but for attention dropout, which the kernel cannot do."""
 
     d_model: int = 768
     n_heads: int = 12
@@ -95,7 +95,7 @@ class GPT(nn.Module):
     ) -> tuple[Float[Tensor, "R V"], Cache]:
         """Take the newest tokens of each row, at first the right-padded prompts; return the scores of what follows."""
         decoder_probe = probe.within("decoder")
-        sight = Sight.onwards(cache.reserve(ids.size(1)), ids, self.config, self.output.weight.dtype)
+        sight = Sight.onwards(cache.make_room(ids, lengths), ids, self.config, self.output.weight.dtype)
         x = self.embedding(ids, sight, probe=decoder_probe.within("embedding"))
         hidden = self.decoder(x, sight, caches=cache.layers(), probe=decoder_probe)
         cache.advance(ids.size(1), lengths)

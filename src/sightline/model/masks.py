@@ -1,7 +1,7 @@
 """Who may look at whom: padding and look-ahead masks, and the additive form attention uses.
 
 Masks are made as booleans, True where a query may look at a key, so that they compose with `&`. Attention adds them
-to its scores: 0 where allowed, −∞ where not (spec 1.4).
+to its scores: 0 where allowed, −∞ where not.
 """
 
 import math

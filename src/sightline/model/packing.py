@@ -32,6 +32,8 @@ class Layout:
     def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
         """Describe a batch of ids; without lengths every token is real."""
         n_rows, longest = ids.shape
+        if lengths is not None and lengths.shape != (n_rows,):
+            raise InputError(f"lengths are for {lengths.numel()} sentences, ids for {n_rows}")
         if lengths is None:
             return cls(torch.full((n_rows,), longest, device=ids.device), longest, packed)
         if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest:

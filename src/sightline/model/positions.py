@@ -17,7 +17,6 @@ def frequencies(width: int, base: float = WAVELENGTH_BASE) -> Float[Tensor, "hal
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
 
-@lru_cache(maxsize=8)
 def angle_table(length: int, width: int, base: float) -> Float[Tensor, "length half"]:
     """Return position × frequency in double precision, so that far positions stay exact."""
     with torch.inference_mode(mode=False):  # the table outlives this call: it must stay usable in training

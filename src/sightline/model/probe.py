@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor
 
+from sightline.errors import InputError
+
 Action = Callable[[str, Tensor], Tensor | None]
 """Takes a point's full name and value; returns what the model goes on with, or None to leave the value alone."""
 
@@ -64,6 +66,10 @@ class Probe(Idle):
         """Tell whether any of these points is watched here."""
         return any(self.at(point) for point in points)
 
+    def unmatched(self) -> list[str]:
+        """Return the patterns that no point has matched so far: after a whole pass, misspelt ones."""
+        return [pattern for pattern, _ in self.actions if not any(fnmatchcase(name, pattern) for name in self.found)]
+
     def __call__(self, point: str, value: Tensor) -> Tensor:
         """Let the actions of this point see, and perhaps change, the value."""
         for action in self.at(point):
@@ -94,7 +100,11 @@ class Recorder(Probe):
 def knock_out(*heads: int) -> Action:
     """Zero these heads; act on `…attention.mixed`, whose layout is B H T D."""
 
-    def zero(_: str, mixed: Tensor) -> Tensor:
+    def zero(name: str, mixed: Tensor) -> Tensor:
+        if not name.endswith("mixed") or max(heads, default=0) >= mixed.size(1):
+            raise InputError(
+                f"cannot knock out heads {heads} at {name!r}: heads below {mixed.size(1)}, at a point 'mixed'"
+            )
         kept = mixed.new_ones(mixed.size(1))
         kept[list(heads)] = 0
         return mixed * kept[:, None, None]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sightline.errors import InputError
 from sightline.model.cache import FIRST_CAPACITY, Cache, DecoderState, last_of
 from sightline.model.config import BlockConfig, check_layers
 from sightline.model.embedding import Embedding
@@ -106,6 +107,8 @@ class Transformer(nn.Module):
         probe: Idle = IDLE,
     ) -> Float[Tensor, "*rows E"]:
         """Return the decoder's output for a whole target, each position seeing only those before it."""
+        if target.size(0) != memory.layout.lengths.size(0):
+            raise InputError(f"{target.size(0)} targets cannot belong to {memory.layout.lengths.size(0)} sources")
         probe = probe.within("decoder")
         layout = Layout.of(target, lengths, packed=packed)
         sight = Sight.backwards(layout, self.config, memory.hidden.dtype)
@@ -140,7 +143,7 @@ class Transformer(nn.Module):
         """Take the newest tokens of each row; return the scores of the one that follows, and the state after them."""
         decoder_probe = probe.within("decoder")
         cache = state.cache
-        sight = Sight.onwards(cache.reserve(ids.size(1)), ids, self.config, self.output.weight.dtype)
+        sight = Sight.onwards(cache.make_room(ids, lengths), ids, self.config, self.output.weight.dtype)
         x = self.target_embedding(ids, sight, probe=decoder_probe.within("embedding"))
         hidden = self.decoder(
             x, sight, memory=state.memory, memory_mask=state.mask, caches=cache.layers(), probe=decoder_probe

@@ -11,6 +11,9 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sightline.errors import InputError
 
 CHUNK_BYTES = 64 << 20
 """Logits at once. Smaller chunks save memory but make thin matrix products, which are slow (figures in docs/log.md)."""
@@ -28,7 +31,11 @@ def projected_cross_entropy(
 
     The smoothed target gives 1 − smoothing to the right word and shares the rest evenly among all V words.
     """
-    loss: Tensor = _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+    if targets.shape != hidden.shape[:1]:
+        raise InputError(f"{targets.numel()} targets cannot belong to {hidden.size(0)} rows")
+    with torch.autocast(hidden.device.type, enabled=False):  # sums over a vocabulary need the weights' own precision
+        arguments = (hidden.to(weight.dtype), weight, bias, targets, smoothing)
+        loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -79,6 +86,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return losses.sum()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if part is None else part * gradients[0] for part in ctx.saved_tensors)
         return (*scaled, None, None)

@@ -4,7 +4,7 @@ from sightline.decoding.history import BeamHistory, BeamNode, Fate
 from sightline.decoding.turn import Turn
 
 
-class Recorder:
+class HistoryWriter:
     """Knows which node each live hypothesis is, so that the next step's nodes find their parents."""
 
     def __init__(self) -> None:

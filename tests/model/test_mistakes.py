@@ -1,0 +1,65 @@
+"""What a user may get wrong, outside the test run's shape checks: every mistake is said in a sentence, none passes silently."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys
+import torch
+from sightline.errors import SightlineError
+from sightline.decoding import DecodingSettings
+from sightline.model import *
+from sightline.training.loss import projected_cross_entropy
+
+sizes = dict(vocab_size=9, d_model=8, n_heads=2, d_ff=8)
+model = Transformer(TransformerConfig(**sizes, n_encoder_layers=1, n_decoder_layers=1)).eval()
+gpt = GPT(GPTConfig(**sizes, n_layers=1, max_length=8)).eval()
+ids = lambda *shape: torch.ones(shape, dtype=torch.long)
+said = {}
+for mistake in json.load(sys.stdin):
+    try:
+        said[mistake] = f"nothing: {eval(mistake)}"
+    except SightlineError as error:
+        said[mistake] = f"{type(error).__name__}: {error}"
+    except Exception as error:
+        said[mistake] = f"a bare {type(error).__name__}: {error}"
+json.dump(said, sys.stdout)
+"""
+
+MISTAKES = {
+    "model(ids(2, 7), ids(3, 2))": "InputError: 3 targets cannot belong to 2 sources",
+    "model(ids(4, 7), ids(2, 2))": "InputError: 2 targets cannot belong to 4 sources",
+    "gpt(ids(2, 7), lengths=torch.tensor([3]))": "InputError: lengths are for 1 sentences, ids for 2",
+    "gpt(ids(1, 2) * 9)": "InputError: ids must lie between 0 and 8",
+    "gpt.step(ids(1, 2), gpt.start(2))": "InputError: 1 rows of ids cannot continue the 2 rows of this cache",
+    "gpt.step(ids(1, 2), gpt.start(1), lengths=torch.tensor([3]))": "InputError: lengths must be 1 numbers between 0 and 2",
+    "projected_cross_entropy(torch.ones(5, 2), torch.ones(3, 2), ids(6))": "InputError: 6 targets cannot belong to 5 rows",
+    "GPTConfig(vocab_size=9, norm_order='Pre')": "SettingsError: norm_order: 'Pre' is not one of post, pre",
+    "GPTConfig(vocab_size=9, positions='rotry')": "(did you mean rotary?)",
+    "GPTConfig(vocab_size='9')": "SettingsError: vocab_size: '9' is not a whole number",
+    "GPTConfig(vocab_size=9, d_model=768.0)": "SettingsError: d_model: 768.0 is not a whole number",
+    "BertConfig(vocab_size=9, heads=('masked_word',))": "(did you mean masked_words?)",
+    "DecodingSettings(beam=2.5)": "SettingsError: beam: 2.5 is not a whole number",
+    "DecodingSettings(stop='END')": "SettingsError: stop: 'END' is not a list",
+    "gpt(ids(1, 2), probe=Probe({'*.mixed': knock_out(2)}))": "InputError: cannot knock out heads (2,)",
+    "gpt(ids(1, 2), probe=Probe({'*.output': knock_out(0)}))": "InputError: cannot knock out heads (0,)",
+}
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, str]:
+    """What each mistake is answered with, by a process of its own without shape checks."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(list(MISTAKES)), capture_output=True, text=True, check=True
+    )
+    answers: dict[str, str] = json.loads(ran.stdout)
+    return answers
+
+
+@pytest.mark.parametrize(("mistake", "answer"), MISTAKES.items())
+def test_mistake_is_said_in_a_sentence(said, mistake, answer):
+    assert answer in said[mistake]
+    assert said[mistake].startswith(("InputError", "SettingsError"))
