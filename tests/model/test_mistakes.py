@@ -1,4 +1,4 @@
-"""What a user may get wrong, outside the test run's shape checks: every mistake is said in a sentence, none passes silently."""
+"""What a user may get wrong where nobody checks shapes: said in a sentence, never passed over."""
 
 import json
 import subprocess
@@ -35,8 +35,8 @@ MISTAKES = {
     "gpt(ids(2, 7), lengths=torch.tensor([3]))": "InputError: lengths are for 1 sentences, ids for 2",
     "gpt(ids(1, 2) * 9)": "InputError: ids must lie between 0 and 8",
     "gpt.step(ids(1, 2), gpt.start(2))": "InputError: 1 rows of ids cannot continue the 2 rows of this cache",
-    "gpt.step(ids(1, 2), gpt.start(1), lengths=torch.tensor([3]))": "InputError: lengths must be 1 numbers between 0 and 2",
-    "projected_cross_entropy(torch.ones(5, 2), torch.ones(3, 2), ids(6))": "InputError: 6 targets cannot belong to 5 rows",
+    "gpt.step(ids(1, 2), gpt.start(1), lengths=torch.tensor([3]))": "lengths must be 1 numbers between 0 and 2",
+    "projected_cross_entropy(torch.ones(5, 2), torch.ones(3, 2), ids(6))": "6 targets cannot belong to 5 rows",
     "GPTConfig(vocab_size=9, norm_order='Pre')": "SettingsError: norm_order: 'Pre' is not one of post, pre",
     "GPTConfig(vocab_size=9, positions='rotry')": "(did you mean rotary?)",
     "GPTConfig(vocab_size='9')": "SettingsError: vocab_size: '9' is not a whole number",
