@@ -11,7 +11,8 @@ TREE = re.search(r"```\nsrc/sightline/\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-def test_readme_example_runs(block):
+def test_readme_example_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes a model folder
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own README
 
 
