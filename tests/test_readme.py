@@ -34,3 +34,11 @@ def test_readme_link_leads_somewhere(target):
 def test_readme_make_target_exists(target):
     (name,) = filter(None, target)
     assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_document_has_no_placeholder(path):
+    """A figure to be filled in later must not be published as a word in capitals."""
+    assert not re.search(r"^[A-Z]{3,}$", path.read_text(), re.MULTILINE)
