@@ -57,7 +57,9 @@ def check_layer_count(config: BlockConfig, header: Header, path: Path) -> None:
         )
 
 
-def check_tensors(header: Header, expected: Mapping[str, tuple[int, ...]], path: Path) -> None:
+def check_tensors(
+    header: Header, expected: Mapping[str, tuple[int, ...]], path: Path, *, against: str = "config.json"
+) -> None:
     """Refuse a file that does not hold exactly the weights of the model, naming what is wrong."""
     found = header.tensors
     problems = {
@@ -71,7 +73,7 @@ def check_tensors(header: Header, expected: Mapping[str, tuple[int, ...]], path:
     }
     sentences = [f"{what}: {some_of(names)}" for what, names in problems.items() if names]
     if sentences:
-        raise ModelFileError(path, shortened(f"does not fit config.json: {'; '.join(sentences)}"))
+        raise ModelFileError(path, shortened(f"does not fit {against}: {'; '.join(sentences)}"))
 
 
 def some_of(names: Iterable[str]) -> str:
@@ -110,11 +112,14 @@ def not_finite(tensor: Tensor) -> bool:
 
 
 def write_weights(model: Model, path: Path, *, like: Path) -> None:
-    """Write a model's weights, tied ones once; the file gets the permissions of `like`.
+    """Write a model's weights, tied ones once; what is not of a type that is read (float64) as 32-bit floats."""
+    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    weights = {name: weight if weight.dtype in DTYPES.values() else weight.float() for name, weight in weights.items()}
+    write_tensors(weights, path, like=like)
 
-    What is not of a type that is read (float64) is written as 32-bit floats.
-    """
-    tensors = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
-    tensors = {name: tensor if tensor.dtype in DTYPES.values() else tensor.float() for name, tensor in tensors.items()}
-    save_file(tensors, path, metadata={"format": "pt", FORMAT_KEY: str(FORMAT)})
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, like: Path) -> None:
+    """Write named tensors; the file gets the permissions of `like`."""
+    plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(plain, path, metadata={"format": "pt", FORMAT_KEY: str(FORMAT)})
     path.chmod(like.stat().st_mode)  # the library gives its files to their owner alone

@@ -1,0 +1,257 @@
+"""Checkpoints bring everything back, are kept as long as they should be, and say what has changed."""
+
+import hashlib
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
+from sightline.training.average import mean_of_files
+from sightline.training.checkpoint import load, resume, save
+from sightline.training.rotation import checkpoints
+from sightline.training.state import Progress
+
+from .toy import SETTINGS, fingerprint, new_state, train
+
+
+def trained(n_batches: int = 4, settings=SETTINGS, **kwargs):
+    state = new_state(settings=settings, **kwargs)
+    train(state, settings, n_batches=n_batches)
+    return state
+
+
+def at_step(state, step: int, *, best_step: int | None = None):
+    state.progress = replace(state.progress, step=step, best_step=best_step)
+    return state
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_checkpoint_brings_everything_back(tmp_path):
+    state = trained(5)  # in the middle of an accumulation
+    state.progress = replace(state.progress, skipped=3, seconds=0.1, best_step=1)
+    state.metrics |= {"loss": 1 / 3, "sample": "ein Hund läuft", "none": None}
+    path = save(state, tmp_path, keep_last=3)
+    other = new_state(seed=9)
+    assert load(other, path) == []
+    assert fingerprint(other) == fingerprint(state)
+    assert set(fingerprint(other)) == {"model", "optimizer", "average", "gradients", "progress", "metrics"}
+
+
+def test_checkpoint_brings_the_random_generators_back(tmp_path):
+    state = trained()
+    path = save(state, tmp_path, keep_last=1)
+    expected = np.random.standard_normal(3).tolist(), torch.randn(3).tolist()  # noqa: NPY002
+    load(state, path)
+    assert (np.random.standard_normal(3).tolist(), torch.randn(3).tolist()) == expected  # noqa: NPY002
+
+
+def test_checkpoint_forgets_gradients_and_memories_that_it_does_not_have(tmp_path):
+    path = save(new_state(), tmp_path, keep_last=1)
+    state = trained(4)
+    load(state, path)
+    assert set(state.tensors()) == {"model", "average"}
+
+
+def test_checkpoint_without_an_average_is_complete(tmp_path):
+    settings = replace(SETTINGS, average_decay=0.0)
+    state = trained(settings=settings)
+    path = save(state, tmp_path, keep_last=1)
+    other = new_state(settings=settings)
+    load(other, path)
+    assert fingerprint(other) == fingerprint(state)
+    assert names(path) == [
+        "SHA256SUMS",
+        "gradients.safetensors",
+        "model.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+    ]
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_checkpoint_of_half_precision_is_exact(tmp_path, kind):
+    state = new_state()
+    state.model.to(kind)
+    path = save(state, tmp_path, keep_last=1)
+    other = new_state(seed=9)
+    other.model.to(kind)
+    load(other, path)
+    assert fingerprint(other)["model"] == fingerprint(state)["model"]
+
+
+def test_checkpoint_keeps_a_score_that_is_not_a_number_as_nothing(tmp_path):
+    state = new_state()
+    state.metrics = {"loss": float("inf"), "score": float("nan"), "steps": 3}
+    load(state, save(state, tmp_path, keep_last=1))
+    assert state.metrics == {"loss": None, "score": None, "steps": 3}
+
+
+def test_checkpoint_can_be_checked_with_sha256sum(tmp_path):
+    path = save(trained(), tmp_path, keep_last=1)
+    for line in (path / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((path / name).read_bytes()).hexdigest() == digest
+    assert len((path / "SHA256SUMS").read_text().splitlines()) == len(names(path)) - 1
+
+
+def test_weights_of_checkpoints_can_be_averaged(tmp_path):
+    state = new_state()
+    for _ in range(3):
+        train(state, SETTINGS, n_batches=SETTINGS.accumulate)
+        save(state, tmp_path, keep_last=3)
+    means = mean_of_files([path / "model.safetensors" for path in checkpoints(tmp_path)])
+    assert {name: tuple(mean.shape) for name, mean in means.items()} == state.shapes()
+
+
+def test_same_step_is_replaced(tmp_path):
+    """A signal may come in the middle of the accumulation after a checkpoint."""
+    state = trained(3)
+    save(state, tmp_path, keep_last=2)
+    train(state, SETTINGS, n_batches=1)
+    save(state, tmp_path, keep_last=2)
+    other = new_state(seed=9)
+    resume(other, tmp_path)
+    assert other.progress.accumulated == 1
+    assert names(tmp_path) == ["step-00000001"]
+
+
+def test_resume_of_an_empty_folder_is_nothing(tmp_path):
+    assert resume(new_state(), tmp_path) is None
+    assert resume(new_state(), tmp_path / "none") is None
+
+
+def test_damaged_newest_checkpoint_falls_back_with_one_sentence(tmp_path):
+    state = trained(3)
+    save(state, tmp_path, keep_last=3)
+    expected = fingerprint(state)
+    train(state, SETTINGS, n_batches=3)
+    newest = save(state, tmp_path, keep_last=3)
+    weights = newest / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
+    other = new_state(seed=9)
+    resumed = resume(other, tmp_path)
+    assert resumed.path == tmp_path / "step-00000001"
+    (note,) = resumed.notes
+    assert note == f"{weights}: is damaged: it is not what was written, says SHA256SUMS; going back to step-00000001"
+    assert fingerprint(other) == expected
+
+
+def test_run_whose_checkpoints_are_all_damaged_is_refused_with_the_newest(tmp_path):
+    state = trained(3)
+    for _ in range(2):
+        train(state, SETTINGS, n_batches=3)
+        (save(state, tmp_path, keep_last=3) / "state.json").write_text("{")
+    with pytest.raises(ModelFileError, match=r"step-00000003.state\.json"):
+        resume(state, tmp_path)
+
+
+@pytest.mark.parametrize("file", ["SHA256SUMS", "state.json", "model.safetensors", "optimizer.safetensors"])
+def test_any_flipped_bit_is_noticed(tmp_path, file):
+    path = save(trained(), tmp_path, keep_last=1)
+    data = (path / file).read_bytes()
+    state = new_state()
+    before = fingerprint(state)
+    for place in random.Random(1).sample(range(len(data)), 25):  # noqa: S311
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        (path / file).write_bytes(flipped)
+        with pytest.raises(ModelFileError) as caught:
+            load(state, path)
+        assert "\n" not in str(caught.value)
+    assert fingerprint(state) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("torch", "1.0", f"torch was 1.0 and is {torch.__version__}"),
+        ("threads", 64, f"threads was 64 and is {torch.get_num_threads()}"),
+        ("device", "cuda", "device was cuda and is cpu"),
+        ("dtype", "bfloat16", "dtype was bfloat16 and is float32"),
+    ],
+)
+def test_other_circumstances_are_said_in_a_sentence(tmp_path, monkeypatch, name, value, sentence):
+    state = trained()
+    real = {"torch": torch.__version__, "threads": torch.get_num_threads(), "device": "cpu", "dtype": "float32"}
+    with monkeypatch.context() as patch:
+        patch.setattr("sightline.training.checkpoint.environment", lambda model: {**real, name: value})
+        save(state, tmp_path, keep_last=1)
+    resumed = resume(state, tmp_path)
+    assert resumed.notes == (
+        f"{sentence}: the run goes on, but not to the last bit as it would have without the change",
+    )
+
+
+def test_other_optimizer_is_refused(tmp_path):
+    path = save(trained(), tmp_path, keep_last=1)
+    state = new_state(settings=replace(SETTINGS, optimizer="muon"))
+    with pytest.raises(RefusedError, match="was made with AdamW, but the settings ask for Muon and AdamW: resume with"):
+        load(state, path)
+
+
+@pytest.mark.parametrize(("then", "now", "sentence"), [(0.9, 0.0, "has a running"), (0.0, 0.9, "has no running")])
+def test_average_that_comes_or_goes_is_refused(tmp_path, then, now, sentence):
+    path = save(trained(settings=replace(SETTINGS, average_decay=then)), tmp_path, keep_last=1)
+    with pytest.raises(RefusedError, match=f"{sentence}.*resume with the average_decay the run began with"):
+        load(new_state(settings=replace(SETTINGS, average_decay=now)), path)
+
+
+def test_checkpoint_of_another_model_is_refused(tmp_path):
+    path = save(trained(family="bert"), tmp_path, keep_last=1)
+    with pytest.raises(ModelFileError, match="does not fit the model that is trained: missing: decoder"):
+        load(new_state("gpt"), path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_spoiled_weights_are_not_saved_over_good_ones(tmp_path, value):
+    state = trained(3)
+    save(state, tmp_path, keep_last=1)
+    state.model.output.weight.data[0, 0] = value
+    with pytest.raises(SightlineError, match=r"not saved: embedding.tokens.weight \(model\) holds NaN or infinity"):
+        save(at_step(state, 2), tmp_path, keep_last=1)
+    assert resume(new_state(), tmp_path).path == tmp_path / "step-00000001"
+
+
+def test_spoiled_gradients_are_saved_and_judged_by_their_update(tmp_path):
+    """A signal in the middle of an accumulation must not lose the run because a batch gave NaN."""
+    state = trained(4)
+    state.model.output.weight.grad[0, 0] = float("nan")
+    path = save(state, tmp_path, keep_last=1)
+    other = new_state()
+    load(other, path)
+    assert fingerprint(other) == fingerprint(state)
+    assert "embedding.tokens.weight holds NaN" in other.optimizer.update(2, learning_rate=0.1).problem
+
+
+def test_weights_of_a_type_that_would_be_rounded_are_not_saved(tmp_path):
+    state = new_state()
+    state.model.double()
+    with pytest.raises(SightlineError, match=r"is torch\.float64, not a float of 32 or 16 bits"):
+        save(state, tmp_path, keep_last=1)
+
+
+def test_metrics_that_are_a_history_are_not_saved(tmp_path):
+    state = new_state()
+    state.metrics = {f"loss at step {step}": 0.123456789 for step in range(40_000)}
+    with pytest.raises(SightlineError, match="their history belongs in the log"):
+        save(state, tmp_path, keep_last=1)
+
+
+def test_state_says_what_made_it(tmp_path):
+    entries = json.loads((save(trained(), tmp_path, keep_last=1) / "state.json").read_text())
+    assert entries["optimizer"] == ["AdamW"]
+    assert entries["environment"]["torch"] == torch.__version__
+    assert Progress(**entries["progress"]).step == 1
+
+
+def test_progress_below_zero_is_refused():
+    with pytest.raises(SettingsError, match="position must be 0 or more, not -1"):
+        Progress(position=-1)
