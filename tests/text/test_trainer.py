@@ -7,16 +7,18 @@ import sys
 import pytest
 
 from sightline.errors import InputError, SettingsError
-from sightline.text import train_bpe, train_characters
+from sightline.text import train_bpe, train_characters, train_tokenizer
+from sightline.text.subwords import train_unigram, train_wordpiece, train_words
 
 CORPUS = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(200)]
 TRAIN_AND_PRINT = """
-from sightline.text import train_bpe
+from sightline.text import train_tokenizer
 import hashlib
 texts = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(200)]
-print(hashlib.sha256(train_bpe(texts, vocab_size=400).to_json().encode()).hexdigest())
+for kind, vocab_size in {"bpe": 400, "wordpiece": 600, "words": 300}.items():
+    print(hashlib.sha256(train_tokenizer(kind, texts, vocab_size=vocab_size).to_json().encode()).hexdigest())
 """
-BOTH = pytest.mark.parametrize("train", [train_bpe, train_characters])
+EVERY = pytest.mark.parametrize("train", [train_bpe, train_characters, train_wordpiece, train_unigram, train_words])
 
 
 def test_training_gives_the_same_tokenizer_in_every_process_and_thread_count():
@@ -47,26 +49,26 @@ def test_rare_characters_are_spelled_when_the_vocabulary_is_full():
     assert [tokenizer.encode("a"), tokenizer.encode("b")] == [[259], [260]]
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
 def test_empty_corpus_is_refused_plainly(train, texts):
     with pytest.raises(InputError, match="the corpus is empty"):
         train(texts)
 
 
-@BOTH
+@EVERY
 def test_surrogate_in_the_corpus_is_refused(train):
     with pytest.raises(InputError, match="surrogate"):
         train(["fine", "\udc80"])
 
 
-@BOTH
+@EVERY
 def test_vocabulary_without_room_for_bytes_is_refused(train):
-    with pytest.raises(SettingsError, match="vocab_size must be at least 259"):
+    with pytest.raises(SettingsError, match=r"vocab_size must be at least (259|515) "):
         train(CORPUS, vocab_size=258)
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("tokens", [("<s>", "<s>"), ("",), ("a",)])
 def test_special_tokens_that_cannot_be_told_apart_are_refused(train, tokens):
     with pytest.raises(SettingsError, match="special tokens must be different names"):
@@ -75,3 +77,19 @@ def test_special_tokens_that_cannot_be_told_apart_are_refused(train, tokens):
 
 def test_training_on_one_endless_word_ends():
     assert train_bpe(["a" * 1_000_000], vocab_size=300).vocab_size <= 300
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram", "words"])
+def test_special_token_that_could_be_a_word_is_refused(kind):
+    with pytest.raises(SettingsError, match="'STOP' could be a word of a text: put it in brackets, as <STOP>"):
+        train_tokenizer(kind, CORPUS, vocab_size=600, special_tokens=("<pad>", "STOP"))
+
+
+def test_tokenizer_is_chosen_by_name():
+    assert train_tokenizer("bpe", CORPUS, vocab_size=300).to_json() == train_bpe(CORPUS, vocab_size=300).to_json()
+    assert train_tokenizer("characters", CORPUS, vocab_size=300).vocab_size <= 300
+
+
+def test_vocabulary_is_never_larger_than_asked():
+    for kind, vocab_size in {"wordpiece": 520, "unigram": 270, "words": 262}.items():
+        assert train_tokenizer(kind, CORPUS, vocab_size=vocab_size).vocab_size <= vocab_size

@@ -1,7 +1,15 @@
-"""Strings to ids and back. Knows no model and opens no files."""
+"""Strings to batches of ids and back: corpora, tokenizers, stores, batches. Knows no model."""
 
 from sightline.text.special import MASKING_TOKENS, SEQUENCE_TOKENS, Role
 from sightline.text.tokenizer import Tokenizer
-from sightline.text.trainer import train_bpe, train_characters
+from sightline.text.trainer import train_bpe, train_characters, train_tokenizer
 
-__all__ = ["MASKING_TOKENS", "SEQUENCE_TOKENS", "Role", "Tokenizer", "train_bpe", "train_characters"]
+__all__ = [
+    "MASKING_TOKENS",
+    "SEQUENCE_TOKENS",
+    "Role",
+    "Tokenizer",
+    "train_bpe",
+    "train_characters",
+    "train_tokenizer",
+]

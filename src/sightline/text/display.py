@@ -2,6 +2,9 @@
 
 import re
 
+CONTINUES = "⁀"
+"""Marks a piece within a word, in WordPiece of ours; no byte is written with it."""
+
 BYTE_NAME = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -17,8 +20,9 @@ BYTES = byte_alphabet()
 
 def shown(token: str, *, byte_level: bool) -> str:
     r"""Return a token's text; what is no printable character appears as \n, \x00 or \xe6."""
-    if byte_level and all(character in BYTES for character in token):
-        data = bytes(BYTES[character] for character in token)
+    spelled = token.removeprefix(CONTINUES)
+    if byte_level and all(character in BYTES for character in spelled):
+        data = bytes(BYTES[character] for character in spelled)
     elif match := BYTE_NAME.fullmatch(token):
         data = bytes([int(match[1], 16)])
     else:

@@ -14,8 +14,8 @@ from sightline.text.special import checked_roles, recognised_roles
 class Tokenizer:
     """Turns text into ids and ids into text.
 
-    For those that `train_bpe` and `train_characters` make, `decode(encode(text)) == text` for every text; those from
-    elsewhere keep their own rules. The names of special tokens are plain text to `encode`, whoever types them.
+    For those that `train_tokenizer` makes, `decode(encode(text)) == text` for every text; those from elsewhere keep
+    their own rules. The names of special tokens are plain text to `encode`, whoever types them.
     """
 
     def __init__(self, library: tokenizers.Tokenizer, *, roles: Mapping[str, object] | None = None) -> None:

@@ -1,24 +1,42 @@
-"""Make a tokenizer from text. Both kinds can spell every string, so neither needs an unknown token."""
+"""Make a tokenizer from text. Every kind can spell every string, so none needs an unknown token."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, get_args
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from sightline.errors import InputError, SettingsError
-from sightline.text.library import require_unicode
+from sightline.errors import SettingsError
+from sightline.settings import one_of
 from sightline.text.special import SEQUENCE_TOKENS
+from sightline.text.subwords import train_unigram, train_wordpiece, train_words
 from sightline.text.tokenizer import Tokenizer
+from sightline.text.words import byte_characters, byte_words, check_room, check_special_tokens, checked
 
-# GPT-2's words, but none longer than a hundred characters: time then grows with the text, not with its square.
-WORDS = (
-    r"'(?:[sdmt]|ll|ve|re)"
-    r"| ?\p{L}{1,100}"
-    r"|DIGITS"
-    r"| ?[^\s\p{L}\p{N}]{1,100}"
-    r"|\s{1,100}(?!\S)|\s{1,100}"
-)
+Kind = Literal["bpe", "wordpiece", "unigram", "words", "characters"]
+
+
+def train_tokenizer(
+    kind: Kind,
+    texts: Iterable[str],
+    *,
+    vocab_size: int = 8_000,
+    special_tokens: Sequence[str] = SEQUENCE_TOKENS,
+    split_digits: bool = False,
+) -> Tokenizer:
+    """Make a tokenizer of the kind named; for all of them `decode(encode(text)) == text`."""
+    if kind == "characters":  # digits are single there anyway
+        return train_characters(texts, vocab_size=vocab_size, special_tokens=special_tokens)
+    ways: dict[str, Callable[..., Tokenizer]] = {
+        "bpe": train_bpe,
+        "wordpiece": train_wordpiece,
+        "unigram": train_unigram,
+        "words": train_words,
+    }
+    if kind not in ways:
+        raise SettingsError(f"a tokenizer is {one_of(get_args(Kind), kind)}, not {kind!r}")
+    return ways[kind](texts, vocab_size=vocab_size, special_tokens=special_tokens, split_digits=split_digits)
 
 
 def train_bpe(
@@ -33,23 +51,15 @@ def train_bpe(
     The same texts in the same order give the same tokenizer. With `split_digits` every digit is a token of its own.
     """
     check_special_tokens(special_tokens)
-    least = 256 + len(special_tokens)
-    if vocab_size < least:
-        raise SettingsError(f"vocab_size must be at least {least} (every byte and special token), not {vocab_size}")
-    words = WORDS.replace("DIGITS", r"\p{N}" if split_digits else r" ?\p{N}{1,100}")
+    check_room(vocab_size, 256 + len(special_tokens))
     library = tokenizers.Tokenizer(models.BPE())
-    library.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(tokenizers.Regex(words), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    library.pre_tokenizer = byte_words(split_digits=split_digits)
     library.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=2,
         special_tokens=list(special_tokens),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=byte_characters(),
         show_progress=False,
     )
     library.train_from_iterator(checked(texts), trainer)
@@ -62,8 +72,7 @@ def train_characters(
     """Make every character of the texts a token, the commonest if there is a limit; any other is spelled in bytes."""
     check_special_tokens(special_tokens)
     least = 256 + len(special_tokens)
-    if vocab_size is not None and vocab_size < least:
-        raise SettingsError(f"vocab_size must be at least {least} (every byte and special token), not {vocab_size}")
+    check_room(vocab_size, least)
     counts: Counter[str] = Counter()
     for text in checked(texts):
         counts.update(text)
@@ -79,20 +88,3 @@ def train_characters(
         [tokenizers.AddedToken(token, special=True, normalized=False) for token in special_tokens]
     )
     return Tokenizer(library)
-
-
-def checked(texts: Iterable[str]) -> Iterator[str]:
-    """Pass texts on, refusing what is not Unicode, and refusing to end without having seen a character."""
-    empty = True
-    for text in texts:
-        require_unicode(text)
-        empty = empty and not text
-        yield text
-    if empty:
-        raise InputError("there is no text to make a tokenizer from: the corpus is empty")
-
-
-def check_special_tokens(tokens: Sequence[str]) -> None:
-    """Refuse names that would not be told apart from each other or from text."""
-    if len(set(tokens)) != len(tokens) or any(len(token) < 2 for token in tokens):
-        raise SettingsError(f"special tokens must be different names of two letters or more, not {', '.join(tokens)!r}")

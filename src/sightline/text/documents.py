@@ -1,0 +1,78 @@
+"""Running text: documents that end at a blank line, or one a line.
+
+A document is read in pieces of whole lines, so that one of any size fits into memory; or line by line, for models that
+learn which sentence follows which.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from sightline.text.counts import Counts
+from sightline.text.files import Place
+from sightline.text.lines import OnBadUTF8, read_pieces
+from sightline.text.record import Record
+
+PIECE = 1 << 16
+"""Characters after which a piece ends with its line."""
+
+Unit = Literal["piece", "line"]
+
+
+def read_text(
+    path: Path, *, unit: Unit, documents: Literal["blank", "line"], on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
+    """Yield the pieces, or the lines, of every document; the last of each `ends` it."""
+    lines = text_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
+    return with_ends(lines if unit == "line" else joined(lines))
+
+
+def text_lines(
+    path: Path, *, documents: Literal["blank", "line"], on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
+    """Yield the lines that are not blank, numbered by document."""
+    document = 0
+    in_document = in_line = False
+    for line in read_pieces(path, on_bad_utf8=on_bad_utf8, counts=counts):
+        if line.text is None:
+            continue
+        blank = not line.text.strip()
+        if in_document and not in_line and (blank or documents == "line"):
+            document += 1
+            in_document = False
+        in_line = line.too_long  # what follows belongs to the same line
+        if not blank:
+            in_document = True
+            yield Record((line.text,), Place(path, line.number), document)
+
+
+def joined(lines: Iterator[Record]) -> Iterator[Record]:
+    r"""Yield the lines of a document together, \n between them, in pieces of `PIECE` characters or a little more."""
+    first: Record | None = None
+    texts: list[str] = []
+    size = 0
+    for line in lines:
+        text = str(line.fields[0])
+        if first is not None and line.document != first.document:
+            yield first._replace(fields=("\n".join(texts),))
+            first = None
+        elif first is not None and size > PIECE:
+            yield first._replace(fields=("\n".join(texts) + "\n",))
+            first = None
+        if first is None:
+            first, texts, size = line, [], 0
+        texts.append(text)
+        size += len(text) + 1
+    if first is not None:
+        yield first._replace(fields=("\n".join(texts),))
+
+
+def with_ends(parts: Iterator[Record]) -> Iterator[Record]:
+    """Mark the last part of every document."""
+    last: Record | None = None
+    for part in parts:
+        if last is not None:
+            yield last._replace(ends=part.document != last.document)
+        last = part
+    if last is not None:
+        yield last
