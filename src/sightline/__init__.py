@@ -1,3 +1,29 @@
-"""Sightline: build, train, run and see through Transformers."""
+"""Sightline: build, train, run and see through Transformers.
+
+`sightline.load(folder)` opens a trained model, `sightline.train(recipe)` makes one. Both come when they are first asked
+for, so that importing the package takes no time.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sightline.pipelines import load
+    from sightline.run import train
+
+__all__ = ["__version__", "load", "train"]
 
 __version__ = "0.1.0"
+
+LAZY = {"load": "sightline.pipelines", "train": "sightline.run"}
+"""Where each name comes from."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *LAZY})

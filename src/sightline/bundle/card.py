@@ -1,5 +1,6 @@
 """The model card: README.md, written from facts."""
 
+from collections.abc import Mapping
 from datetime import date
 
 import torch
@@ -17,20 +18,26 @@ FAMILIES = {
 
 
 def model_card(
-    model: Model, tokenizer: Tokenizer | None = None, *, title: str = "A Sightline model", created: date | None = None
+    model: Model,
+    tokenizer: Tokenizer | None = None,
+    *,
+    title: str = "A Sightline model",
+    created: date | None = None,
+    sections: Mapping[str, str] | None = None,
 ) -> str:
-    """Describe a model in Markdown: what it is, its sizes, and what made it."""
+    """Describe a model in Markdown: what it is, its sizes, what made it, and in `sections` all the rest."""
     architecture = architecture_of(model.config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
     rows = "\n".join(f"| {name} | {in_words(value)} |" for name, value in to_mapping(model.config).items())
     day = f" on {created.isoformat()}" if created else ""
+    more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
     return (
         f"# {title}\n\n"
         f"{FAMILIES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
         f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
         f"Made{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
-        "`sightline info` on this folder tells more.\n"
+        f"`sightline info` on this folder tells more.\n{more}"
     )
 
 

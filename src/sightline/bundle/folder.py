@@ -1,13 +1,14 @@
 """Save a bundle as a model folder, and load it."""
 
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from sightline.bundle.atomic import replace_folder
 from sightline.bundle.card import model_card
-from sightline.bundle.contents import Bundle, disagreements
+from sightline.bundle.contents import Bundle, Facts, disagreements, facts_of
 from sightline.bundle.manifest import (
     LARGEST,
     Manifest,
@@ -17,10 +18,20 @@ from sightline.bundle.manifest import (
     read_manifest,
     shortened,
 )
-from sightline.bundle.source import FILE_NAMES, open_regular, opened_files, read_all, read_card
+from sightline.bundle.source import (
+    FILE_NAMES,
+    model_place,
+    open_regular,
+    opened_files,
+    read_all,
+    read_bytes,
+    read_card,
+)
 from sightline.bundle.weights import not_finite, read_model, write_weights
+from sightline.bundle.words import MOST_BYTES, problem_with, read_words, words_text
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
+from sightline.model.registry import Model
 from sightline.text import Tokenizer
 
 LARGEST_TOKENIZER = 40_000_000
@@ -28,14 +39,14 @@ LARGEST_TOKENIZER = 40_000_000
 
 
 def load(folder: Path | str) -> Bundle:
-    """Load a model folder; whatever is wrong with it is a `ModelFileError` of one line."""
-    folder = Path(folder)
+    """Load a model folder, or that of a run; whatever is wrong with it is a `ModelFileError` of one line."""
+    folder = model_place(Path(folder))
     with opened_files(folder) as files:
         for name in ("config.json", "model.safetensors"):
             if name not in files:
                 raise ModelFileError(folder / name, "is missing: this is not a complete model folder")
         data = {
-            name: read_all(file, folder / name, most=LARGEST_TOKENIZER if name == "tokenizer.json" else LARGEST)
+            name: read_all(file, folder / name, most=LARGEST_TOKENIZER if "tokenizer" in name else LARGEST)
             for name, file in files.items()
             if name.endswith(".json")
         }
@@ -44,20 +55,33 @@ def load(folder: Path | str) -> Bundle:
         generation = DecodingSettings()
         if "generation.json" in data:
             generation = read_generation(data["generation.json"], folder / "generation.json")
-        tokenizer = read_tokenizer(data.get("tokenizer.json"), manifest, folder / "tokenizer.json")
-        for name, reason in disagreements(manifest.config, tokenizer, generation):
+        tokenizer, target_tokenizer = (
+            read_tokenizer(data.get(name), roles, folder / name)
+            for name, roles in (
+                ("tokenizer.json", manifest.special_tokens),
+                ("target_tokenizer.json", manifest.target_special_tokens),
+            )
+        )
+        facts = Facts(manifest.config, tokenizer, target_tokenizer, generation, manifest.purpose)
+        for name, reason in disagreements(facts):
             raise ModelFileError(folder / name, reason)
+        words = load_words(files.get("words.txt"), folder / "words.txt")
         model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
-    return Bundle(model, tokenizer, generation, card, manifest.version)
+    return Bundle(model, tokenizer, generation, card, manifest.version, manifest.purpose, target_tokenizer, words)
 
 
-def read_tokenizer(data: bytes | None, manifest: Manifest, path: Path) -> Tokenizer | None:
-    """Read the folder's tokenizer, if it has one."""
+def read_tokenizer(data: bytes | None, roles: Mapping[str, object] | None, path: Path) -> Tokenizer | None:
+    """Read a tokenizer of the folder, if it has one."""
     if data is None:
-        if manifest.special_tokens is not None:
+        if roles is not None:
             raise ModelFileError(path, "is missing, though config.json names its special tokens")
         return None
-    return parse_tokenizer(data, path, roles=manifest.special_tokens)
+    return parse_tokenizer(data, path, roles=roles)
+
+
+def load_words(file: FileIO | None, path: Path) -> tuple[str, ...]:
+    """Read the folder's list of words, if it has one; "<", at which other files are taken for a web page, is a word."""
+    return () if file is None else read_words(read_bytes(file, path, most=MOST_BYTES), path)
 
 
 def load_tokenizer(path: Path | str) -> Tokenizer:
@@ -81,13 +105,18 @@ def save(bundle: Bundle, folder: Path | str) -> None:
     """Save a bundle as a model folder, in the place of a model that is there: at every instant one of them loads."""
     folder = Path(folder).resolve()
     check_target(folder)
-    for name, reason in disagreements(bundle.model.config, bundle.tokenizer, bundle.generation):
+    for name, reason in disagreements(facts_of(bundle)):
         raise ModelFileError(folder / name, f"is not written: it {reason}")
+    if problem := problem_with(bundle.words):
+        raise ModelFileError(folder / "words.txt", f"is not written: {problem}")
+    texts = texts_of(bundle)
+    if (size := len(texts["config.json"].encode("utf-8"))) > LARGEST:
+        raise ModelFileError(folder / "config.json", f"is not written: its {size:,} bytes are more than {LARGEST:,}")
     for name, parameter in bundle.model.named_parameters():
         if not_finite(parameter.detach()):
             raise SightlineError(f"the model is not saved: its weight {name} holds NaN or infinity")
     try:
-        replace_folder(folder, lambda place: write_files(bundle, place))
+        replace_folder(folder, lambda place: write_files(texts, bundle.model, place))
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(f"could not save the model as {folder}: {reason}") from error
@@ -102,17 +131,26 @@ def check_target(folder: Path) -> None:
         raise ModelFileError(folder, f"holds what is not part of a model ({others[0]}): choose another folder")
 
 
-def write_files(bundle: Bundle, place: Path) -> None:
-    """Write every file of a model folder."""
-    roles = bundle.tokenizer.roles if bundle.tokenizer else None
+def texts_of(bundle: Bundle) -> dict[str, str]:
+    """Return the contents of every file but the weights."""
+    tokenizers = {"tokenizer.json": bundle.tokenizer, "target_tokenizer.json": bundle.target_tokenizer}
+    roles, target_roles = (tokenizer.roles if tokenizer else None for tokenizer in tokenizers.values())
+    manifest = Manifest(
+        bundle.model.config, special_tokens=roles, target_special_tokens=target_roles, purpose=bundle.purpose
+    )
     texts = {
-        "config.json": manifest_text(Manifest(bundle.model.config, special_tokens=roles)),
+        "config.json": manifest_text(manifest),
         "generation.json": generation_text(bundle.generation),
         "README.md": bundle.card or model_card(bundle.model, bundle.tokenizer),
     }
-    if bundle.tokenizer is not None:
-        texts["tokenizer.json"] = bundle.tokenizer.to_json()
+    if bundle.words:
+        texts["words.txt"] = words_text(bundle.words)
+    return texts | {name: tokenizer.to_json() for name, tokenizer in tokenizers.items() if tokenizer}
+
+
+def write_files(texts: Mapping[str, str], model: Model, place: Path) -> None:
+    """Write every file of a model folder."""
     for name, text in texts.items():
         with (place / name).open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    write_weights(bundle.model, place / "model.safetensors", like=place / "config.json")
+    write_weights(model, place / "model.safetensors", like=place / "config.json")

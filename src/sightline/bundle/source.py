@@ -12,7 +12,10 @@ from sightline.bundle.atomic import place_of
 from sightline.bundle.disguise import real_kind
 from sightline.errors import ModelFileError
 
-FILE_NAMES = ("config.json", "model.safetensors", "tokenizer.json", "generation.json", "README.md")
+FILE_NAMES = (
+    "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
+    "README.md",
+)  # fmt: skip
 ATTEMPTS = 10
 LONGEST_CARD = 1 << 20
 
@@ -42,6 +45,13 @@ def opened_files(folder: Path) -> Iterator[dict[str, FileIO]]:
     raise ModelFileError(folder, absence(folder))
 
 
+def model_place(folder: Path) -> Path:
+    """Return the folder that holds the model: of a run its `model`, else the folder itself."""
+    inside = folder / "model"
+    holds_one = [os.path.lexists(place_of(place) / "config.json") for place in (folder, inside)]
+    return inside if holds_one == [False, True] else folder
+
+
 def open_regular(path: Path) -> FileIO | None:
     """Open a file for reading, or return None where there is none; refuse everything that is not a regular file."""
     try:
@@ -62,6 +72,14 @@ def open_regular(path: Path) -> FileIO | None:
 
 
 def read_all(file: FileIO, path: Path, *, most: int) -> bytes:
+    """Return the contents of a file that must not have more than `most` bytes, nor be of another kind."""
+    data = read_bytes(file, path, most=most)
+    if kind := real_kind(data[:64]):
+        raise ModelFileError(path, f"is {kind}")
+    return data
+
+
+def read_bytes(file: FileIO, path: Path, *, most: int) -> bytes:
     """Return the contents of a file that must not have more than `most` bytes."""
     if (size := os.fstat(file.fileno()).st_size) > most:
         raise ModelFileError(path, f"has {size:,} bytes; more than {most:,} are not read")
@@ -73,8 +91,6 @@ def read_all(file: FileIO, path: Path, *, most: int) -> bytes:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
     if len(data) > most:
         raise ModelFileError(path, f"grew beyond {most:,} bytes while it was read")
-    if kind := real_kind(bytes(data[:64])):
-        raise ModelFileError(path, f"is {kind}")
     return bytes(data)
 
 

@@ -8,19 +8,30 @@ Commands import what they need inside their functions: `sightline --help` must a
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from sightline import __version__
+from sightline.cli.average import average
 from sightline.cli.bench import app as bench
+from sightline.cli.chat import chat
+from sightline.cli.classify import classify
+from sightline.cli.embed import embed
+from sightline.cli.evaluate import evaluate
+from sightline.cli.fill import fill
+from sightline.cli.generate import generate
 from sightline.cli.info import info
+from sightline.cli.neighbors import neighbors
+from sightline.cli.sections import LOOK, TRAIN, USE, Sections
+from sightline.cli.translate import translate
 from sightline.errors import SightlineError
 from sightline.runtime import use_threads
 
 app = typer.Typer(
     name="sightline",
+    cls=Sections,
     help="Build, train, run and see through Transformers.",
     no_args_is_help=True,
     add_completion=False,
@@ -28,8 +39,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(info)
-app.add_typer(bench, name="bench")
+WORDS: dict[str, tuple[Callable[..., None], ...]] = {
+    TRAIN: (average,),
+    USE: (translate, generate, chat, fill, classify, embed, neighbors),
+    LOOK: (evaluate, info),
+}
+for section, words in WORDS.items():
+    for word in words:
+        app.command(rich_help_panel=section)(word)
+app.add_typer(bench, name="bench", rich_help_panel=LOOK)
 
 
 def print_version(wanted: bool) -> bool:

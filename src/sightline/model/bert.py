@@ -1,6 +1,6 @@
 """Encoder-only models: BERT, with its heads for pre-training and for classification."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -28,16 +28,18 @@ class BertConfig(BlockConfig):
     d_model: int = 768
     n_heads: int = 12
     d_ff: int = 3072
-    n_layers: int = 12
-    n_segments: int = 2
+    n_layers: int = field(default=12, metadata={"help": "layers"})
+    n_segments: int = field(default=2, metadata={"help": "texts that are told apart within one input"})
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
     positions: Positions = "learned"
     max_length: int | None = 512
     scaled_embedding: bool = False
     output_bias: bool = True
-    heads: tuple[Head, ...] = ("masked_words", "next_sentence")
-    n_classes: int = 2
+    heads: tuple[Head, ...] = field(
+        default=("masked_words", "next_sentence"), metadata={"help": "what the model can be asked"}
+    )
+    n_classes: int = field(default=2, metadata={"help": "classes that are told apart"})
 
     def check(self, checks: Checks) -> None:
         """Note impossible counts."""

@@ -1,6 +1,6 @@
 """What every family of the Transformer has in common: the sizes and choices of its blocks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sightline.settings import Checks
@@ -15,29 +15,37 @@ Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "non
 class BlockConfig:
     """Sizes and choices shared by `Transformer`, `Bert` and `GPT`; the defaults are the paper's."""
 
-    vocab_size: int
-    d_model: int = 512
-    n_heads: int = 8
-    n_kv_heads: int | None = None
-    """Heads of keys and values, each shared by n_heads / n_kv_heads query heads; None: one for each."""
-    d_ff: int = 2048
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    """Of attention weights, as some train; the fused kernel cannot, so this is slower."""
-    activation: Activation = "relu"
-    norm: Norm = "layer"
-    norm_order: NormOrder = "post"
-    norm_epsilon: float = 1e-5
-    bias: bool = True
-    positions: Positions = "sinusoidal"
-    max_length: int | None = None
-    """Longest sequence that is taken; None for no limit, which learned positions cannot do."""
-    rotary_base: float = 10_000.0
-    scaled_embedding: bool = True
-    """Multiply token embeddings by √d_model (3.4 of the paper)."""
-    tied_output: bool = True
-    """The output projection is the token embedding, transposed."""
-    output_bias: bool = False
+    vocab_size: int = field(metadata={"help": "different tokens"})
+    d_model: int = field(default=512, metadata={"help": "width of the vectors that stand for tokens"})
+    n_heads: int = field(default=8, metadata={"help": "heads of every attention"})
+    n_kv_heads: int | None = field(
+        default=None, metadata={"help": "heads of keys and values, each shared by several heads; none: one for each"}
+    )
+    d_ff: int = field(default=2048, metadata={"help": "width of the feed-forward layers"})
+    dropout: float = field(default=0.1, metadata={"help": "share of the numbers set to zero while learning"})
+    attention_dropout: float = field(
+        default=0.0, metadata={"help": "the same of attention weights; the fused kernel cannot, so this is slower"}
+    )
+    activation: Activation = field(default="relu", metadata={"help": "what stands between the feed-forward matrices"})
+    norm: Norm = field(default="layer", metadata={"help": "layer: mean and deviation; rms: the size only"})
+    norm_order: NormOrder = field(
+        default="post", metadata={"help": "post: after each sublayer, as in the paper; pre: before it, easier to train"}
+    )
+    norm_epsilon: float = field(default=1e-5, metadata={"help": "what a norm adds before it divides"})
+    bias: bool = field(default=True, metadata={"help": "whether linear layers and norms add a bias"})
+    positions: Positions = field(default="sinusoidal", metadata={"help": "how a token knows its place"})
+    max_length: int | None = field(
+        default=None,
+        metadata={"help": "longest sequence that is taken; none: no limit, which learned positions cannot do"},
+    )
+    rotary_base: float = field(default=10_000.0, metadata={"help": "longest wavelength of rotary positions, about"})
+    scaled_embedding: bool = field(
+        default=True, metadata={"help": "multiply token embeddings by √d_model (3.4 of the paper)"}
+    )
+    tied_output: bool = field(
+        default=True, metadata={"help": "the output projection is the token embedding, transposed"}
+    )
+    output_bias: bool = field(default=False, metadata={"help": "whether the output projection adds a bias"})
 
     def __post_init__(self) -> None:
         checks = Checks()

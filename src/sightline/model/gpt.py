@@ -1,6 +1,6 @@
 """Decoder-only models: GPT-2's shape by default, Llama's by settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ class GPTConfig(BlockConfig):
     d_model: int = 768
     n_heads: int = 12
     d_ff: int = 3072
-    n_layers: int = 12
+    n_layers: int = field(default=12, metadata={"help": "layers"})
     activation: Activation = "gelu_tanh"
     norm_order: NormOrder = "pre"
     positions: Positions = "learned"

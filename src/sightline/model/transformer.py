@@ -1,6 +1,6 @@
 """The encoder–decoder of "Attention Is All You Need"."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -22,10 +22,11 @@ from sightline.settings import Checks
 class TransformerConfig(BlockConfig):
     """An encoder–decoder; the defaults are the paper's base model."""
 
-    n_encoder_layers: int = 6
-    n_decoder_layers: int = 6
-    target_vocab_size: int | None = None
-    """None: source and target share one vocabulary and one embedding table (3.4)."""
+    n_encoder_layers: int = field(default=6, metadata={"help": "layers that read the source"})
+    n_decoder_layers: int = field(default=6, metadata={"help": "layers that write the target"})
+    target_vocab_size: int | None = field(
+        default=None, metadata={"help": "none: source and target share one vocabulary and one embedding table (3.4)"}
+    )
 
     def check(self, checks: Checks) -> None:
         """Note impossible layer counts and vocabularies."""

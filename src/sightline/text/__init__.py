@@ -1,6 +1,6 @@
 """Strings to batches of ids and back: corpora, tokenizers, stores, batches. Knows no model."""
 
-from sightline.text.special import MASKING_TOKENS, SEQUENCE_TOKENS, Role
+from sightline.text.special import MASKING_TOKENS, SEQUENCE_TOKENS, Role, tag_token
 from sightline.text.tokenizer import Tokenizer
 from sightline.text.trainer import train_bpe, train_characters, train_tokenizer
 
@@ -9,6 +9,7 @@ __all__ = [
     "SEQUENCE_TOKENS",
     "Role",
     "Tokenizer",
+    "tag_token",
     "train_bpe",
     "train_characters",
     "train_tokenizer",

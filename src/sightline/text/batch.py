@@ -24,6 +24,15 @@ Rows = Sequence[Int[ndarray, "..."]]
 class Batch:
     """What one step of training, or one call of a model, is about."""
 
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    @property
+    def n_ids(self) -> int:
+        """Ids a model reads for it, padding counted."""
+        read = (getattr(self, name, None) for name in ("source", "inputs"))
+        return sum(grid.numel() for grid in read if grid is not None)
+
     def to(self: SomeBatch, device: torch.device | str) -> SomeBatch:
         """Return the same batch on a device."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}

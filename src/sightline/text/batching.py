@@ -97,7 +97,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Epoch(Sequence["Int[ndarray, ' sentences']"]):
+class Epoch(Sequence[Int[ndarray, "..."]]):
     """The batches of one epoch, each as the numbers of its examples."""
 
     _examples: Int[ndarray, " n"]

@@ -25,7 +25,7 @@ from sightline.text.data import DataSettings, Format, Part
 from sightline.text.documents import Unit, read_text
 from sightline.text.files import shown_path
 from sightline.text.jsonl import read_jsonl
-from sightline.text.record import LISTS, SOURCE_AND_TARGET, TEXT, TURNS, Record
+from sightline.text.record import LISTS, SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TEXT, TURNS, Record
 from sightline.text.tables import read_parallel, read_tsv
 
 
@@ -82,7 +82,7 @@ class Corpus:
             read = replies(read, history=self.settings.history, counts=counts)
         yield from cleaned(
             read,
-            pairs=self.fields in (SOURCE_AND_TARGET, TURNS),
+            pairs=self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS),
             drop_duplicates=self.settings.drop_duplicates,
             drop_copies=self.settings.drop_copies,
             counts=counts,

@@ -8,6 +8,7 @@ from sightline.errors import SettingsError
 from sightline.settings import Checks
 from sightline.text.lines import OnBadUTF8
 
+Classified = Literal["text", "pair", "words"]
 Format = Literal["parallel", "tsv", "jsonl", "text"]
 Part = Literal["train", "valid"]
 
@@ -20,6 +21,10 @@ class DataSettings:
     """Which files a corpus is in, and what happens to what is unusual in them."""
 
     train: str = field(metadata={"help": "the file to learn from: TSV, JSONL or plain text, also packed by gzip"})
+    folder: str | None = field(
+        default=None,
+        metadata={"help": "where the files are, if not in the folder one is in (or named with their path)"},
+    )
     train_target: str | None = field(
         default=None, metadata={"help": "the other side, where source and target are two files with the same lines"}
     )
@@ -34,8 +39,18 @@ class DataSettings:
         default=(),
         metadata={
             "help": 'columns of a TSV (names, or numbers from "1") or keys of a JSONL, in the order the task needs: '
-            "source, target | text, label | text, pair, label | tokens, labels | turns"
+            "source, target (, language) | text, label | text, pair, label | tokens, labels | turns"
         },
+    )
+    languages: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "help": "for one model that translates into several languages: their names; "
+            "a third column then says which language the target is in"
+        },
+    )
+    classified: Classified = field(
+        default="text", metadata={"help": "what has a label: a text, a pair of texts, or every one of some words"}
     )
     header: bool | None = field(
         default=None, metadata={"help": "whether a TSV begins with names; if not said: when columns are given by name"}
@@ -62,6 +77,11 @@ class DataSettings:
         checks.that(bool(self.train), "train names no file")
         checks.between(1, 1_000_000, max_length=self.max_length)
         checks.between(1, 1_000, history=self.history)
+        checks.that(
+            all(name.replace("-", "").isalnum() for name in self.languages) and len(set(self.languages)) != 1,
+            f"languages must be two or more short names such as de or pt-BR, not {', '.join(self.languages)}",
+        )
+        checks.that(len(set(self.languages)) == len(self.languages), "languages names one language twice")
         checks.that(all(self.columns), "columns holds an empty name")
         checks.that(len(set(self.columns)) == len(self.columns), "columns names one column twice")
         checks.that(self.valid_target is None or self.valid is not None, "valid_target needs valid")
@@ -81,7 +101,7 @@ class DataSettings:
     def files(self, part: Part) -> tuple[Path, ...]:
         """Return the one or two files of a part."""
         first, second = (self.train, self.train_target) if part == "train" else (self.valid, self.valid_target)
-        return tuple(Path(name) for name in (first, second) if name is not None)
+        return tuple(Path(self.folder or "", name) for name in (first, second) if name is not None)
 
     def format_of(self, part: Part) -> Format:
         """Return how a part is read, from its file's name if the settings leave it open."""

@@ -13,8 +13,8 @@ from sightline.text.files import Place
 from sightline.text.lines import OnBadUTF8, read_pieces
 from sightline.text.record import Record
 
-PIECE = 1 << 16
-"""Characters after which a piece ends with its line."""
+PIECE = 1 << 13
+"""Characters after which a piece ends with its line: few enough that a short book can be split for validation."""
 
 Unit = Literal["piece", "line"]
 

@@ -3,11 +3,12 @@
 Rows hold no start, end or padding (a batch adds those), but for the end of a document in running text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sightline.errors import InputError, SettingsError
+from sightline.settings import unknown_name
 from sightline.text.labels import Labels
 from sightline.text.record import Field, Record
 from sightline.text.split import key_of
@@ -49,25 +50,42 @@ class Encoder(Protocol):
 
 
 class PairEncoder:
-    """Sources and targets, by one tokenizer or by two."""
+    """Sources and targets, by one tokenizer or by two.
+
+    With `tags` a record's third field is the language of its target, and the source begins with that language's tag.
+    """
 
     columns = 2
     bounded = True
 
-    def __init__(self, source: Tokenizer, target: Tokenizer | None = None) -> None:
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer | None = None, *, tags: Mapping[str, int] | None = None
+    ) -> None:
         self._source, self._target = source, target or source
+        self._tags = dict(tags or {})
         self.largest_id = max(self._source.vocab_size, self._target.vocab_size) - 1
 
     def identity(self) -> str:
         """Return what differs whenever the rows of a record would."""
-        return identity("pairs", self._source, self._target)
+        return identity(f"pairs {sorted(self._tags.items())}", self._source, self._target)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
         """Return the rows of some records."""
         sources = self._source.encode_batch([text(record.fields[0]) for record in records])
         targets = self._target.encode_batch([text(record.fields[1]) for record in records])
+        if self._tags:
+            sources = [[self._tag(record), *row] for record, row in zip(records, sources, strict=True)]
         keys = [key_of(record.key or text(record.fields[0])) for record in records]
         return [Row(row, key) for row, key in zip(zip(sources, targets, strict=True), keys, strict=True)]
+
+    def _tag(self, record: Record) -> int:
+        language = text(record.fields[2])
+        if language not in self._tags:
+            known = ", ".join(self._tags)
+            raise InputError(
+                f"{record.place}: {unknown_name(language, self._tags, what='language')}: data.languages are {known}"
+            )
+        return self._tags[language]
 
 
 class TextEncoder:

@@ -22,6 +22,7 @@ class Record(NamedTuple):
 
 
 SOURCE_AND_TARGET = ("source", "target")
+SOURCE_TARGET_LANGUAGE = ("source", "target", "language")
 TEXT = ("text",)
 TEXT_AND_LABEL = ("text", "label")
 PAIR_AND_LABEL = ("text", "pair", "label")

@@ -29,6 +29,11 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
 }
 
 
+def tag_token(language: str) -> str:
+    """Return the special token that stands before a source to be translated into a language: "<2de>"."""
+    return f"<2{language}>"
+
+
 def recognised_roles(special_tokens: Collection[str]) -> dict[str, str]:
     """Find the roles of tokens by their usual names; a role nobody plays is left out."""
     found = {

@@ -28,7 +28,7 @@ from sightline.text.shelf import FORMAT, new_folder, read_folder
 MOST_RECORDS, MOST_CHARACTERS = 4_096, 1 << 18
 """What is encoded at once: the library needs about a hundred bytes a character."""
 
-FILES = {"train", "train_target", "valid", "valid_target"}
+FILES = {"folder", "train", "train_target", "valid", "valid_target"}
 """Settings that name files; their contents count, not their names."""
 
 

@@ -28,7 +28,8 @@ class Tokenizer:
         """One more than the largest id."""
         added = library.get_added_tokens_decoder()
         self._special: dict[int, str] = {id_: token.content for id_, token in added.items() if token.special}
-        names = self._special.values()
+        self._special_names = {name: id_ for id_, name in self._special.items()}
+        names = self._special_names
         self.roles: dict[str, str] = recognised_roles(names) if roles is None else checked_roles(roles, vocabulary)
         self._role_ids = {role: vocabulary[token] for role, token in self.roles.items()}
         decoder = library.decoder
@@ -91,6 +92,10 @@ class Tokenizer:
         with refusing("the tokenizer cannot take this text"):
             encoding: tokenizers.Encoding = self._library.encode(text, add_special_tokens=framed)
         return encoding
+
+    def special_id(self, name: str) -> int | None:
+        """Return the id of a special token by its name, or None where there is no such token."""
+        return self._special_names.get(name)
 
     @property
     def special_ids(self) -> frozenset[int]:

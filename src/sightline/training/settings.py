@@ -8,6 +8,8 @@ from sightline.settings import Checks
 OptimizerName = Literal["adam", "adamw", "muon"]
 ScheduleName = Literal["paper", "inverse_square_root", "cosine", "linear", "constant"]
 OnNonFinite = Literal["skip", "stop"]
+Precision = Literal["float32", "bfloat16"]
+BestBy = Literal["score", "loss"]
 
 MAX_SEED = 2**63 - 1
 MOST_STEPS = 1_000_000_000
@@ -69,6 +71,16 @@ class TrainingSettings:
     snapshots: bool = field(
         default=False, metadata={"help": "keep the weights of steps 1, 2, 4, 8, …: they show how attention forms"}
     )
+    best_by: BestBy = field(
+        default="score",
+        metadata={"help": "what makes a model the best so far: the task's score (BLEU, accuracy), or the loss"},
+    )
+    precision: Precision = field(
+        default="float32", metadata={"help": "bfloat16 computes faster where the hardware has it, and slower elsewhere"}
+    )
+    compile: bool = field(
+        default=False, metadata={"help": "let torch.compile make the layers faster; the first steps take minutes"}
+    )
     seed: int = field(default=1, metadata={"help": "the same seed on the same machine gives the same model"})
     threads: int | None = field(default=None, metadata={"help": "threads that compute; none: as many as there are"})
 
@@ -126,8 +138,8 @@ class TrainingSettings:
         checks.that(paper or self.learning_rate is not None, f"the schedule {self.schedule} needs a learning_rate")
         ends = self.schedule in ("cosine", "linear")
         checks.that(
-            not ends or self.max_steps is not None,
-            f"the schedule {self.schedule} ends at max_steps: say how many they are",
+            not ends or self.max_steps is not None or self.max_epochs is not None,
+            f"the schedule {self.schedule} ends with the run: say how many max_steps or max_epochs it has",
         )
         checks.that(
             not ends or self.max_steps is None or self.warmup_steps < self.max_steps,

@@ -1,0 +1,123 @@
+"""`sightline train`: carry a recipe out."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A TOML file, or the name of a recipe of --list.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="section.key=value …", help="Settings in place of the recipe's; --explain lists them."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of the run; if not given: runs/RECIPE.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the recipes that come with Sightline.")] = False,
+    explained: Annotated[bool, typer.Option("--explain", help="Print every option of the recipe.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Does it learn? Learn a few examples by heart, and train no further.")
+    ] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")] = False,
+) -> None:
+    """Train a model of your own: a translator, a chat bot, a GPT, a BERT, a classifier.
+
+    Examples:
+      sightline train translation data.train=pairs.tsv
+
+      sightline train language-model data.train=book.txt training.max_minutes=20 --out runs/book
+
+      sightline train --explain classification
+
+      sightline train --resume --out runs/book
+    """
+    if listed:
+        list_recipes()
+    elif explained:
+        explain(needed(recipe), overrides or [])
+    elif check:
+        does_it_learn(needed(recipe), overrides or [])
+    else:
+        from sightline.run import train as carry_out
+        from sightline.training.report import reporter_for
+
+        result = carry_out(
+            recipe,
+            overrides or [],
+            out=out,
+            resume=resume,
+            reporter=reporter_for(sys.stderr),
+            tensorboard=tensorboard,
+        )
+        typer.echo(result.folder)
+        raise typer.Exit(result.exit_code)
+
+
+def needed(recipe: str | None) -> str:
+    """Return the recipe, or say that one must be named."""
+    if recipe is None:
+        raise typer.BadParameter("name a recipe: sightline train --list shows them")
+    return recipe
+
+
+def list_recipes() -> None:
+    """Print the recipes that come with Sightline."""
+    from sightline.run.recipe import read_recipe, shipped
+
+    recipes = [read_recipe(name) for name in sorted(shipped())]
+    width = max(len(recipe.name) for recipe in recipes)
+    for recipe in recipes:
+        typer.echo(f"{recipe.name:{width}}  {recipe.description}")
+
+
+def explain(name: str, overrides: list[str]) -> None:
+    """Print every option of a recipe: its value here, and what it means; as a file that could be used."""
+    from sightline.run.recipe import read_recipe
+
+    recipe = read_recipe(name).changed(overrides)
+    typer.echo(f"# {recipe.name}: {recipe.description}")
+    typer.echo(f'task = "{recipe.task}"')
+    section = None
+    for part, key, value, meaning in recipe.options():
+        if part != section:
+            section = part
+            typer.echo(f"\n[{part}]")
+        line = f"{key} = {toml_of(value)}" if value is not None else f"# {key}"
+        if value is None and is_chosen(part, key):
+            meaning += " (chosen by the data)"
+        typer.echo(f"{line:40} # {meaning}")
+
+
+def is_chosen(section: str, key: str) -> bool:
+    """Tell whether a value that is not set will be chosen by the amount of data."""
+    return (section, key) in {("training", "learning_rate"), ("training", "max_steps"), ("tokenizer", "vocab_size")}
+
+
+def toml_of(value: object) -> str:
+    """Write a value as TOML does."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_of, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
+
+
+def does_it_learn(recipe: str, overrides: list[str]) -> None:
+    """Learn a few examples by heart and say whether that went well."""
+    import tempfile
+
+    from sightline.run import check
+
+    with tempfile.TemporaryDirectory() as place:
+        found = check(recipe, overrides, out=Path(place) / "check")
+    typer.echo(found.sentence())
+    raise typer.Exit(0 if found.passed else 1)

@@ -1,0 +1,128 @@
+"""`sightline translate`: a line in, a line out."""
+
+import re
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli.opening import opened
+from sightline.cli.options import AsJson, BatchTokens, Beam, From, LengthPenalty, ModelFolder, Texts, To, given
+from sightline.cli.output import put_json, put_line, put_row
+from sightline.cli.progress import shown
+from sightline.cli.texts import Text, answers, text_blocks
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.pipelines import Translation, Translator
+
+WORD = re.compile(r"\S+")
+
+
+def translate(
+    model: ModelFolder,
+    texts: Texts = None,
+    to: To = None,
+    from_: From = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    n_best: Annotated[int, typer.Option(min=1, metavar="N", help="Print the N best translations of each text.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the score and a tab before each.")] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Print a tab and the words that attention links after each: 0-0 1-2.")
+    ] = False,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Let every translation begin with this.")] = None,
+    batch_tokens: BatchTokens = 4096,
+    as_json: AsJson = False,
+) -> None:
+    """Translate texts, or the lines of stdin.
+
+    Line 7 of the output is the translation of line 7. With --n-best N there are N lines for each. A line break within a
+    translation is written as \\n; with --json it stays one.
+
+    \b
+    Examples:
+      sightline translate runs/en-de "Where is the station?"
+      sightline translate runs/phrases --to fr "March 14, 2026"
+      sightline translate runs/en-de --beam 5 --n-best 3 --scores < en.txt
+      cat en.txt | sightline translate runs/en-de --json > de.jsonl
+    """
+    from sightline.pipelines import Translator
+
+    translator = opened(model, Translator)
+    check_languages(translator, to, from_)
+    settings = translator.settings(**given(beam=beam, length_penalty=length_penalty, n_best=n_best))
+
+    def work(block: list[Text]) -> "list[list[Translation]]":
+        return translator.translations(
+            [text.text for text in block],
+            to=to,
+            from_=from_,
+            prefixes=None if prefix is None else [prefix] * len(block),
+            alignment=alignment,
+            settings=settings,
+            batch_tokens=batch_tokens,
+        )
+
+    for text, found in answers(shown(text_blocks(texts)), work):
+        results = [None] if found is None else found
+        for rank, result in zip_longest(range(1, n_best + 1), results):
+            if as_json and (result is not None or rank == 1):
+                put_json({"line": text.number, "rank": rank, "source": text.text, **entries_of(result, text.text)})
+            elif not as_json:
+                put_columns(result, text.text, scores=scores, alignment=alignment)
+
+
+def check_languages(translator: "Translator", to: str | None, from_: str | None) -> None:
+    """Refuse languages before a text is read, by the names of the options."""
+    try:
+        translator.tags(to, from_, 1)
+    except InputError as error:
+        raise InputError(str(error).replace("`to`", "--to").replace("`from_`", "--from")) from None
+
+
+def put_columns(result: "Translation | None", source: str, *, scores: bool, alignment: bool) -> None:
+    """Print a translation as a line, an empty one where there is none, so that every text has as many lines."""
+    text = "" if result is None else result.text
+    if not (scores or alignment):
+        put_line(text)
+        return
+    score = "" if result is None else f"{result.score:.4f}"
+    pairs = (
+        "" if result is None else " ".join(f"{link['source']}-{link['target']}" for link in links_of(result, source))
+    )
+    put_row(*[score] * scores, text, *[pairs] * alignment)
+
+
+def entries_of(result: "Translation | None", source: str) -> dict[str, object]:
+    """Return all there is to say of a translation, ready for JSON."""
+    if result is None:
+        return {"text": "", "score": None, "log_probability": None, "tokens": [], "finish": None, "alignment": None}
+    return {
+        "text": result.text,
+        "score": result.score,
+        "log_probability": result.log_probability,
+        "tokens": result.tokens,
+        "finish": result.finish,
+        "alignment": None if result.alignment is None else links_of(result, source),
+    }
+
+
+def links_of(result: "Translation", source: str) -> list[dict[str, object]]:
+    """Return which words are linked, by their numbers from 0 and where they stand in the texts."""
+    source_words, target_words = word_numbers(source), word_numbers(result.text)
+    return [
+        {
+            "source": source_words[link.source_start],
+            "target": target_words[link.target_start],
+            "source_span": [link.source_start, link.source_end],
+            "target_span": [link.target_start, link.target_end],
+            "weight": link.weight,
+        }
+        for link in result.alignment or ()
+    ]
+
+
+def word_numbers(text: str) -> dict[int, int]:
+    """Return the number of each word by the character it begins at."""
+    return {word.start(): number for number, word in enumerate(WORD.finditer(text))}

@@ -1,0 +1,17 @@
+"""Scores of a pipeline on a test set, each as a `Report`. Shares and F1 are in percent, as BLEU is."""
+
+from sightline.evaluation.classification import evaluate_classifier
+from sightline.evaluation.masked import evaluate_filler
+from sightline.evaluation.report import Report
+from sightline.evaluation.text import evaluate_text
+from sightline.evaluation.translation import Scores, evaluate_translator, translation_scores
+
+__all__ = [
+    "Report",
+    "Scores",
+    "evaluate_classifier",
+    "evaluate_filler",
+    "evaluate_text",
+    "evaluate_translator",
+    "translation_scores",
+]

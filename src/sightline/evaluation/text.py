@@ -1,0 +1,42 @@
+"""How well running text is foreseen: perplexity and bits per character."""
+
+import math
+from collections.abc import Sequence
+
+from sightline.errors import InputError
+from sightline.evaluation.report import Report
+from sightline.pipelines import Generator
+
+
+def evaluate_text(generator: Generator, texts: Sequence[str]) -> Report:
+    """Let a model foresee documents, one after another, in blocks as long as it can take.
+
+    Each begins where the one before it ended: after the end token, which is also to be foreseen at its end. Every
+    token is foreseen once. Perplexity is comparable between models of one vocabulary only; bits per character (and
+    perplexity per word, words being what is between blanks) between all.
+    """
+    end_id = generator.tokenizer.end_id
+    ends = [] if end_id is None else [end_id]
+    stream = [*ends, *(id_ for text in texts for id_ in (*generator.encoded([text])[0], *ends))]
+    n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
+    if len(stream) < 2 or n_characters == 0:
+        raise InputError("there is no text to foresee: it has less than two tokens")
+    [likely] = generator.foresee([stream])
+    nats = -float(likely.double().sum())
+    return Report(
+        {
+            "documents": len(texts),
+            "characters": n_characters,
+            "words": n_words,
+            "tokens": len(likely),
+            "loss": nats / len(likely),
+            "perplexity": exponential(nats / len(likely)),
+            "perplexity_per_word": exponential(nats / max(1, n_words)),
+            "bits_per_character": nats / math.log(2) / n_characters,
+        }
+    )
+
+
+def exponential(nats: float) -> float:
+    """Return e to the power of so many nats, of hopelessly many the largest number there is."""
+    return math.exp(min(nats, 709.0))

@@ -1,0 +1,41 @@
+"""Text in, text out: a model with its tokenizer, asked in plain language.
+
+    Translator   translate, translations          an encoder–decoder
+    Chat         reply, replies, conversation     an encoder–decoder that was given turns
+    Generator    generate, stream, continuations  a GPT
+    Filler       fill, fillings                   a BERT with a head for masked words
+    Classifier   classify, tag, tags              a BERT with a head for classes
+
+All of them `embed` texts and know the `neighbors` of words. `load` opens a folder as the pipeline that fits it. Many
+texts at once give the same as one by one, only sooner. Nothing here knows how a model was trained, or draws anything.
+"""
+
+from sightline.pipelines.alignment import Link
+from sightline.pipelines.chat import Chat, Conversation
+from sightline.pipelines.classifier import Classification, Classifier
+from sightline.pipelines.filler import Candidate, Filler, Filling
+from sightline.pipelines.fitting import load, pipeline_for
+from sightline.pipelines.generator import Generator
+from sightline.pipelines.neighbors import Neighbor
+from sightline.pipelines.pipeline import Pipeline
+from sightline.pipelines.translator import Translation, Translator
+from sightline.pipelines.writing import Writing
+
+__all__ = [
+    "Candidate",
+    "Chat",
+    "Classification",
+    "Classifier",
+    "Conversation",
+    "Filler",
+    "Filling",
+    "Generator",
+    "Link",
+    "Neighbor",
+    "Pipeline",
+    "Translation",
+    "Translator",
+    "Writing",
+    "load",
+    "pipeline_for",
+]

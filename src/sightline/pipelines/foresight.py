@@ -1,0 +1,48 @@
+"""How well a language model foresees running text, in blocks as long as the model can take."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sightline.model import GPT
+from sightline.pipelines.batches import batches
+from sightline.pipelines.rows import grid
+from sightline.training.loss import chunks
+
+USUAL_BLOCK = 1_024
+"""Tokens of a block, for a model that has no limit."""
+
+
+def foreseen(model: GPT, documents: Sequence[Sequence[int]], *, batch_tokens: int) -> list[Float[Tensor, "..."]]:
+    """Return, for each list of ids, the log-probability of every id but the first.
+
+    Neighbouring blocks share a token, the last of one and the first of the next, so that each is foreseen once.
+    """
+    length = model.config.max_length or USUAL_BLOCK
+    places = [
+        (number, start) for number, ids in enumerate(documents) for start in range(0, max(0, len(ids) - 1), length)
+    ]
+    blocks = [documents[number][start : start + length + 1] for number, start in places]
+    found: list[Tensor] = [torch.empty(0)] * len(blocks)
+    for chosen in batches([len(block) - 1 for block in blocks], batch_tokens=batch_tokens):
+        ids, lengths = grid([blocks[number] for number in chosen], like=model.output.weight)
+        read = torch.arange(ids.size(1) - 1, device=ids.device) < (lengths - 1)[:, None]
+        hidden = model.decode(ids[:, :-1], lengths=lengths - 1, packed=True)
+        likely = token_log_probabilities(model, hidden, ids[:, 1:][read]).cpu()
+        for number, part in zip(chosen, torch.split(likely, (lengths - 1).tolist()), strict=True):
+            found[number] = part
+    parts: list[list[Tensor]] = [[torch.empty(0)] for _ in documents]
+    for (number, _), part in zip(places, found, strict=True):
+        parts[number].append(part)
+    return [torch.cat(own) for own in parts]
+
+
+def token_log_probabilities(model: GPT, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
+    """Return the log-probability of each target, without ever holding the scores of all words for all of them."""
+    parts = [
+        model.logits(hidden[at]).float().log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
+        for at in chunks(len(targets), row_bytes=4 * model.config.vocab_size)
+    ]
+    return torch.cat(parts)

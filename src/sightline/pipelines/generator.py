@@ -1,0 +1,147 @@
+"""Go on with a text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, overload
+
+from jaxtyping import Float
+from torch import Tensor
+
+from sightline.decoding import DecodingSettings, Hypothesis, Request, search
+from sightline.decoding import stream as stream_ids
+from sightline.errors import InputError, SettingsError
+from sightline.model import GPT
+from sightline.model.cache import Cache
+from sightline.pipelines.batches import BATCH_TOKENS, batches
+from sightline.pipelines.foresight import foreseen
+from sightline.pipelines.pipeline import Pipeline
+from sightline.pipelines.rows import grid
+from sightline.pipelines.spelling import Speller
+from sightline.pipelines.steps import step_of
+from sightline.pipelines.stream import pieces
+from sightline.pipelines.writing import Writing, finished, tokens_of
+
+FIRST_CAPACITY = 32
+"""Tokens there is room for at first, besides the prompt."""
+
+
+class Generator(Pipeline):
+    """Writes what could follow a prompt."""
+
+    takes = (GPT,)
+    model: GPT
+
+    @overload
+    def generate(self, prompt: str = ..., *, n: Literal[1] = 1, **overrides: object) -> str: ...
+    @overload
+    def generate(self, prompt: str = ..., *, n: int, **overrides: object) -> str | list[str]: ...
+    def generate(self, prompt: str = "", *, n: int = 1, **overrides: object) -> str | list[str]:
+        """Return the text after the prompt, or a list of `n` of them; `overrides` are decoding settings."""
+        settings = self.settings_for(n, overrides)
+        [written] = self.continuations([prompt], settings=settings)
+        return written[0].text if n == 1 else [one.text for one in written]
+
+    def stream(self, prompt: str = "", **overrides: object) -> Iterator[str]:
+        """Yield what `generate` returns, in pieces, as it is written: never half a character, nor of a stop string.
+
+        A beam knows its text only when it is done: then there is one piece.
+        """
+        settings = self.settings_for(1, overrides)
+        if settings.beam > 1:
+            text = self.continuations([prompt], settings=settings)[0][0].text
+            return iter([text] if text else [])
+        [context] = self.contexts([prompt])
+        request = self.request([context], settings)
+        with self.at_work():
+            strides = stream_ids(step_of(self.model), self.prefilled([context], settings), request)
+        return pieces(strides, Speller(self.tokenizer, context), settings, at_work=self.at_work)
+
+    def continuations(
+        self,
+        prompts: Sequence[str],
+        *,
+        settings: DecodingSettings | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> list[list[Writing]]:
+        """Return what may follow each prompt, best first (or as drawn), with all there is to say of it."""
+        settings = settings or self.generation
+        contexts = self.contexts(prompts)
+        results: list[list[Writing]] = [[] for _ in contexts]
+        n_rows = max(settings.beam, settings.n_best)
+        for chosen in batches([len(context) for context in contexts], batch_tokens=batch_tokens, rows=n_rows):
+            own = [contexts[number] for number in chosen]
+            with self.at_work():
+                found = search(step_of(self.model), self.prefilled(own, settings), self.request(own, settings))
+            for number, hypotheses in zip(chosen, found, strict=True):
+                results[number] = [self.writing(one, contexts[number], settings) for one in hypotheses]
+        return results
+
+    def log_likelihoods(self, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> list[float]:
+        """Return the log-probability of each text as a document: from its beginning to its end.
+
+        A text longer than the model is foreseen in blocks, each without knowledge of those before it.
+        """
+        ends = [] if self.tokenizer.end_id is None else [self.tokenizer.end_id]
+        documents = [[*ends, *ids, *ends] for ids in self.encoded(texts)]
+        return [float(likely.double().sum()) for likely in self.foresee(documents, batch_tokens=batch_tokens)]
+
+    def foresee(
+        self, documents: Sequence[Sequence[int]], *, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Float[Tensor, "..."]]:
+        """Return, for each list of ids, the log-probability of every id but the first, given those before it."""
+        with self.at_work():
+            return foreseen(self.model, documents, batch_tokens=batch_tokens)
+
+    def settings_for(self, n: int, overrides: dict[str, object]) -> DecodingSettings:
+        """Return the settings for `n` texts from one prompt."""
+        settings = self.settings(**overrides)
+        if n > 1 and not settings.sample and settings.beam < n:
+            raise SettingsError(f"{n} different texts must be drawn, or be those of a beam: sample=True, or beam={n}")
+        return replace(settings, n_best=n)
+
+    def contexts(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the ids each text follows; an empty prompt is the place where a document begins: after another."""
+        rows = self.encoded(prompts)
+        self.check_lengths(rows, what="prompt")
+        if all(rows):
+            return rows
+        before = self.tokenizer.start_id if self.tokenizer.end_id is None else self.tokenizer.end_id
+        if before is None:
+            raise InputError("this model's tokenizer has no end token to begin a text with: give a prompt")
+        return [row or [before] for row in rows]
+
+    def request(self, contexts: Sequence[Sequence[int]], settings: DecodingSettings) -> Request:
+        """Return what the search is asked."""
+        end_id = self.tokenizer.end_id
+        return Request(
+            contexts,
+            settings,
+            end_ids=[] if end_id is None else [end_id],
+            max_lengths=None if self.max_length is None else [self.room(context) for context in contexts],
+            to_text=Speller(self.tokenizer),
+            device=self.weight.device,
+        )
+
+    def room(self, context: Sequence[int]) -> int:
+        """Return how many tokens may follow a context; the last one needs no place, for nothing is asked of it."""
+        return (self.max_length or 0) + 1 - len(context)
+
+    def prefilled(self, contexts: Sequence[Sequence[int]], settings: DecodingSettings) -> Cache:
+        """Return the model's memory of all but the last id of each context."""
+        longest = max(len(context) for context in contexts)
+        cache = self.model.start(len(contexts), capacity=longest + min(settings.max_length, FIRST_CAPACITY))
+        if longest > 1:
+            ids, lengths = grid([context[:-1] for context in contexts], like=self.weight)
+            _, cache = self.model.step(ids, cache, lengths=lengths)
+        return cache
+
+    def writing(self, hypothesis: Hypothesis, context: Sequence[int], settings: DecodingSettings) -> Writing:
+        """Return a result of the search as text."""
+        text = Speller(self.tokenizer, context).whole(hypothesis.content)
+        return Writing(
+            finished(text, hypothesis, settings),
+            hypothesis.score,
+            hypothesis.log_probability,
+            tokens_of(hypothesis, self.tokenizer),
+            hypothesis.finish,
+        )

@@ -1,0 +1,143 @@
+"""What every pipeline can do: it knows its model and tokenizer, turns texts into vectors, and leaves no trace.
+
+Texts in, texts (or numbers) out. A pipeline does not know files, devices to choose, or how its model was trained.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sightline.bundle import Bundle, Purpose
+from sightline.decoding import DecodingSettings
+from sightline.errors import InputError
+from sightline.model import GPT, Bert, Model, Transformer
+from sightline.pipelines.batches import BATCH_TOKENS, batches
+from sightline.pipelines.neighbors import Neighbor, WordList
+from sightline.pipelines.overrides import overridden
+from sightline.pipelines.rows import grid
+from sightline.text import Tokenizer
+from sightline.text.special import Role
+
+
+class Pipeline:
+    """A model with its tokenizer, to be asked in plain text.
+
+    The model is in evaluation mode for the time of a call only, so that one may be asked while it is being trained.
+    """
+
+    takes: ClassVar[tuple[type[Model], ...]] = (Transformer, Bert, GPT)
+    """The architectures this pipeline works with."""
+    model: Model
+
+    def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
+        if bundle.tokenizer is None:
+            raise InputError("this model has no tokenizer (tokenizer.json): it can be given ids, but no text")
+        if not isinstance(bundle.model, self.takes):
+            raise InputError(f"a {type(bundle.model).__name__} cannot do the work of a {type(self).__name__}")
+        self.bundle = bundle
+        self.folder = folder
+        self.model = bundle.model
+        self.tokenizer: Tokenizer = bundle.tokenizer
+        self.purpose: Purpose | None = bundle.purpose
+        self.generation: DecodingSettings = bundle.generation
+        self.max_length: int | None = bundle.model.config.max_length
+        """The most tokens the model can take at once; None for no limit."""
+        self._words = WordList(bundle.words, bundle.tokenizer)
+
+    def settings(self, **overrides: object) -> DecodingSettings:
+        """Return the decoding settings of the model, some of them given anew (see `DecodingSettings`)."""
+        return overridden(self.generation, overrides)
+
+    def embed(self, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> Float[Tensor, "n E"]:
+        """Return a vector for each text: the mean of what the last layer makes of its tokens; zeros for an empty one.
+
+        The last layer is the encoder's, in a GPT the decoder's.
+        """
+        before, after = self.frame()
+        rows = [[*before, *ids, *after] for ids in self.encoded(texts)]
+        self.check_lengths(rows)
+        vectors = torch.zeros(len(rows), self.model.config.d_model)
+        filled = [number for number, row in enumerate(rows) if len(row) > len(before) + len(after)]
+        for chosen in batches([len(rows[number]) for number in filled], batch_tokens=batch_tokens):
+            numbers = [filled[place] for place in chosen]
+            with self.at_work():
+                ids, lengths = grid([rows[number] for number in numbers], like=self.weight)
+                vectors[numbers] = (
+                    means(self.hidden(ids, lengths), lengths, skip=(len(before), len(after))).cpu().float()
+                )
+        return vectors
+
+    def word_vectors(self, words: Sequence[str]) -> Float[Tensor, "n E"]:
+        """Return the vector of each word, known or not: the mean of its tokens' embeddings, as in running text."""
+        return self._words.vectors(words, self.weight.detach()).cpu()
+
+    def neighbors(self, word: str, *, n: int = 10) -> list[Neighbor]:
+        """Return the words of the model's list whose vectors point most nearly where this word's does."""
+        return self._words.nearest(word, self.weight.detach(), n=n)
+
+    def hidden(self, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "N E"]:
+        """Return what the last layer makes of every token, padding left out."""
+        model = self.model
+        if isinstance(model, Transformer):
+            return model.encode(ids, lengths=lengths, packed=True).hidden
+        if isinstance(model, GPT):
+            return model.decode(ids, lengths=lengths, packed=True)
+        return model(ids, lengths=lengths, packed=True)  # type: ignore[no-any-return]
+
+    def frame(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the ids that stand before and after a text that is read."""
+        if isinstance(self.model, Bert):
+            return [self.role_id("cls")], [self.role_id("sep")]
+        return [], []
+
+    @property
+    def weight(self) -> Float[Tensor, "V E"]:
+        """The embeddings of the tokens that are read."""
+        model = self.model
+        embedding = model.source_embedding if isinstance(model, Transformer) else model.embedding
+        return embedding.tokens.weight
+
+    def encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text."""
+        if isinstance(texts, str):
+            raise InputError("a list of texts is needed, not one text: put it in brackets")
+        return self.tokenizer.encode_batch(texts)
+
+    def check_lengths(self, rows: Sequence[Sequence[int]], *, what: str = "text") -> None:
+        """Refuse what the model cannot take, naming the first such text and both numbers."""
+        for number, row in enumerate(rows, start=1):
+            if self.max_length is not None and len(row) > self.max_length:
+                which = f"{what} {number}" if len(rows) > 1 else f"the {what}"
+                most = f"the {self.max_length:,} this model can take"
+                raise InputError(f"{which} has {len(row):,} tokens, more than {most}: shorten it")
+
+    def role_id(self, role: Role, tokenizer: Tokenizer | None = None) -> int:
+        """Return the id of a special token that this work needs."""
+        found: int | None = getattr(tokenizer or self.tokenizer, f"{role}_id")
+        if found is None:
+            raise InputError(f"the model's tokenizer has no {role} token, which a {type(self).__name__} needs")
+        return found
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Put the model into evaluation mode, without gradients, and afterwards back as it was."""
+        learning = [module for module in self.model.modules() if module.training]
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            for module in learning:
+                module.training = True
+
+
+def means(hidden: Float[Tensor, "N E"], lengths: Int[Tensor, "B"], *, skip: tuple[int, int]) -> Float[Tensor, "B E"]:
+    """Return the mean of each text's tokens, without so many at its beginning and end."""
+    before, after = skip
+    texts = torch.split(hidden, lengths.tolist())
+    return torch.stack([text[before : len(text) - after].mean(dim=0) for text in texts])

@@ -1,0 +1,99 @@
+"""From a recipe to everything the loop needs: corpora, tokenizers, model, settings, batches, validation."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline import bundle
+from sightline.bundle import Bundle
+from sightline.errors import ModelFileError, SettingsError
+from sightline.run.begin import beginning_model, bundle_of, config_of, opened_start, purpose_of
+from sightline.run.builtin import written_down
+from sightline.run.examples import Examples, corpus_of, labels_of, open_examples
+from sightline.run.folder import encoded_beside, first_snapshot
+from sightline.run.recipe import Recipe
+from sightline.run.sizes import Amount, batch_tokens, training_settings
+from sightline.run.validation import Validator
+from sightline.run.vocabulary import Vocabulary, open_vocabulary
+from sightline.runtime import seed_everything
+from sightline.text.data import DataSettings
+from sightline.text.feed import Feed
+from sightline.text.labels import Labels
+from sightline.training.average import RunningAverage
+from sightline.training.distributed import Rank
+from sightline.training.objective import Objective
+from sightline.training.optimizer import make_optimizer
+from sightline.training.settings import TrainingSettings
+from sightline.training.state import Progress, TrainingState
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run, ready to begin or to go on."""
+
+    recipe: Recipe
+    examples: Examples
+    amount: Amount
+    settings: TrainingSettings
+    state: TrainingState
+    bundle: Bundle
+    """The model that is trained, with all that belongs into its folder."""
+    feed: Feed
+    objective: Objective
+    validator: Validator
+
+
+def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepared:
+    """Make everything ready; a run that goes on spells texts, and names classes, as it did when it began."""
+    root = encoded_beside(folder)
+    data = written_down(root, recipe.data)
+    start = bundle.load(first_snapshot(folder)) if resume else opened_start(recipe)
+    vocabulary, labels = spelling(root, recipe, data, start, resume=resume)
+    examples = open_examples(root, recipe, data, vocabulary, labels)
+    amount = examples.train.amount(running_text=recipe.task.endswith("language-model"))
+    purpose = purpose_of(recipe, data, labels)
+    config = config_of(recipe, amount, vocabulary, purpose, start)
+    size = batch_tokens(recipe, amount, config)
+    seed = asked_seed(recipe)
+    share = examples.share(size, seed=seed, rank=rank.index, world=rank.world)
+    feed = examples.feed(examples.train, config, share)
+    settings = training_settings(recipe, amount, config, n_batches=len(feed.epoch(0)))
+    seed_everything(settings.seed)
+    model = beginning_model(config, start)
+    seed_everything(settings.seed + rank.index)  # dropout differs from process to process, the weights do not
+    average = RunningAverage(model, decay=settings.average_decay) if settings.average_decay else None
+    state = TrainingState(model, make_optimizer(model, settings), average, Progress(seed=settings.seed))
+    packed = bundle_of(model, vocabulary, purpose, recipe.decoding)
+    valid = examples.feed(examples.valid, config, examples.share(size, seed=seed), learning=False)
+    words = hidden_words(recipe, examples, config.max_length)
+    validator = Validator(packed, examples, valid, Objective(next_sentence_words=words), seed)
+    objective = Objective(settings.label_smoothing, next_sentence_words=words)
+    return Prepared(recipe, examples, amount, settings, state, packed, feed, objective, validator)
+
+
+def spelling(
+    root: Path, recipe: Recipe, data: DataSettings, start: Bundle | None, *, resume: bool
+) -> tuple[Vocabulary, Labels | None]:
+    """Return tokenizers and classes: those of the model to go on from, or new ones learned from the data."""
+    if start is None:
+        return open_vocabulary(root, recipe, corpus_of(recipe, data)), labels_of(recipe, data)
+    if start.tokenizer is None:
+        raise ModelFileError(recipe.model.start or "model", "has no tokenizer: text cannot be spelled for it")
+    vocabulary = Vocabulary(start.tokenizer, start.target_tokenizer, start.words)
+    if not resume:
+        return vocabulary, labels_of(recipe, data)
+    if start.purpose is None:
+        raise SettingsError("the run's first snapshot does not say what it is for")
+    return vocabulary, Labels(start.purpose.labels) if start.purpose.labels else None
+
+
+def asked_seed(recipe: Recipe) -> int:
+    """Return the seed of a run before all its settings are known."""
+    seed = recipe.sections["training"].get("seed", TrainingSettings.seed)
+    return seed if isinstance(seed, int) else TrainingSettings.seed
+
+
+def hidden_words(recipe: Recipe, examples: Examples, longest: int | None) -> float:
+    """Return how many words of a pair of sentences are hidden on average (`Objective.next_sentence_words`)."""
+    lengths = examples.train.store.lengths[examples.train.chosen, 0]
+    pair = min(2 * float(lengths.mean()), float(longest or 512))
+    return max(1.0, recipe.masking.chosen * pair)

@@ -1,0 +1,117 @@
+"""What is learned from a batch: how wrong the model is about it, as a sum over everything there was to say.
+
+Sums, not means: those of several batches, or of several processes, add up to that of one large batch. The kind of batch
+tells the task, so the loop knows none.
+"""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from sightline.model import GPT, Bert, Model, Transformer
+from sightline.model.bert import WordHead
+from sightline.text.batch import IGNORED, Batch, LabelledBatch, MaskedBatch, PairBatch, TaggedBatch, TextBatch
+from sightline.training.loss import projected_cross_entropy
+
+
+@dataclass(frozen=True)
+class Loss:
+    """How wrong a model is."""
+
+    total: Float[Tensor, ""]
+    count: int
+    """Of how many answers `total` is the sum: tokens, hidden words, labels."""
+    tallies: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Sums of their own and of how many, for the report: right answers, the next sentence's loss."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Cross-entropy, smoothed while learning (5.4) and plain when validating."""
+
+    smoothing: float = 0.0
+    next_sentence_words: float = 1.0
+    """How many hidden words the question "does B follow A?" counts for. BERT adds the mean loss of one to the mean loss
+    of the other: so it is how many words a pair hides on average, the same number in every batch."""
+
+    def __call__(self, model: Model, batch: Batch) -> Loss:
+        """Return how wrong the model is about a batch."""
+        match batch, model:
+            case PairBatch(), Transformer():
+                return self._pairs(batch, model)
+            case TextBatch(), GPT():
+                return self._text(batch, model)
+            case MaskedBatch(), Bert():
+                return self._masked(batch, model)
+            case LabelledBatch(), Bert():
+                return self._labelled(batch, model)
+            case TaggedBatch(), Bert():
+                return self._tagged(batch, model)
+        raise TypeError(f"a {type(model).__name__} has nothing to learn from a {type(batch).__name__}")
+
+    def _pairs(self, batch: PairBatch, model: Transformer) -> Loss:
+        """Teacher forcing: each word of the target from the right words before it."""
+        memory = model.encode(batch.source, lengths=batch.source_lengths, packed=True)
+        hidden = model.decode(batch.inputs, memory, lengths=batch.lengths, packed=True)
+        return self._words(hidden, model, real(batch.targets, batch.lengths))
+
+    def _text(self, batch: TextBatch, model: GPT) -> Loss:
+        """Each token of running text from those before it."""
+        hidden = model.decode(batch.inputs, lengths=batch.lengths, packed=True)
+        return self._words(hidden, model, real(batch.targets, batch.lengths))
+
+    def _masked(self, batch: MaskedBatch, model: Bert) -> Loss:
+        """The hidden words, and whether B follows A (Devlin et al. 2019, 3.1)."""
+        hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
+        head = cast("WordHead", model.head("masked_words"))
+        features = head.features(hidden[real(batch.chosen, batch.lengths)])
+        words = projected_cross_entropy(
+            features, head.output.weight, batch.targets, bias=head.output.bias, smoothing=self.smoothing
+        )
+        count = batch.targets.numel()
+        if batch.not_next is None:
+            return Loss(words, count)
+        scores = model.next_sentence(model.pool(hidden, batch.lengths))
+        following = F.cross_entropy(scores, batch.not_next, reduction="sum")
+        rows = batch.not_next.numel()
+        tallies = {
+            "words_loss": (float(words.detach()), count),
+            "next_sentence_loss": (float(following.detach()), rows),
+            "next_sentence_accuracy": (right_answers(scores, batch.not_next), rows),
+        }
+        return Loss(words + self.next_sentence_words * following, count, tallies)
+
+    def _labelled(self, batch: LabelledBatch, model: Bert) -> Loss:
+        """The class of each text."""
+        hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
+        return self._classes(model.sequence_classes(model.pool(hidden, batch.lengths)), batch.labels)
+
+    def _tagged(self, batch: TaggedBatch, model: Bert) -> Loss:
+        """The class of each word, said at its first token."""
+        hidden = model(batch.inputs, lengths=batch.lengths, packed=True)
+        labels = real(batch.labels, batch.lengths)
+        known = labels != IGNORED
+        return self._classes(model.token_classes(hidden[known]), labels[known])
+
+    def _words(self, hidden: Float[Tensor, "N E"], model: Transformer | GPT, targets: Int[Tensor, "N"]) -> Loss:
+        output = model.output
+        total = projected_cross_entropy(hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing)
+        return Loss(total, targets.numel())
+
+    def _classes(self, scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> Loss:
+        total = F.cross_entropy(scores, labels, reduction="sum", label_smoothing=self.smoothing)
+        return Loss(total, labels.numel(), {"accuracy": (right_answers(scores, labels), labels.numel())})
+
+
+def right_answers(scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> float:
+    """Count where the highest score is the right one's."""
+    return float((scores.detach().argmax(dim=-1) == labels).sum())
+
+
+def real(grid: Tensor, lengths: Int[Tensor, "B"]) -> Tensor:
+    """Return what is not padding, row by row: the order of packed rows."""
+    return grid[torch.arange(grid.size(1), device=grid.device) < lengths[:, None]]

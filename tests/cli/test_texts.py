@@ -1,0 +1,148 @@
+"""Texts from arguments and from stdin: every line is there, in its place, as it was."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.cli.texts import Text, answers, line_blocks, text_blocks, whole_text
+from sightline.errors import InputError
+
+
+def read_in(*blocks: bytes):
+    """Return what reads these blocks, one at a time."""
+    pending = iter([*blocks, b""])
+    return lambda _: next(pending)
+
+
+def texts(given_=None) -> list[str]:
+    return [text.text for block in text_blocks(given_) for text in block]
+
+
+@given(st.lists(st.binary(max_size=9)))
+def test_lines_are_the_same_however_they_arrive(blocks):
+    blocks = [block for block in blocks if block]  # an empty one is the end
+    lines = [line for block in line_blocks(read_in(*blocks)) for line in block]
+    whole = b"".join(blocks)
+    assert b"\n".join(lines) == whole.removesuffix(b"\n") or not whole
+    assert len(lines) == whole.count(b"\n") + (not whole.endswith(b"\n") and bool(whole))
+
+
+def test_lines_are_given_as_soon_as_they_are_there():
+    blocks = line_blocks(read_in(b"one\ntwo\nth", b"ree\n", b"four"))
+    assert list(blocks) == [[b"one", b"two"], [b"three"], [b"four"]]
+
+
+def test_only_a_line_feed_ends_a_line(give):
+    give("a\u2028b\x0bc\rd\r\ne\n")
+    assert texts() == ["a\u2028b\x0bc\rd", "e"]
+
+
+def test_byte_order_mark_is_no_text(give):
+    give(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert texts() == ["one", "\ufefftwo"]
+
+
+def test_line_that_is_not_utf8_is_named(give):
+    give(b"one\ntw\xf6\n")
+    with pytest.raises(InputError, match=r"stdin:2: byte 3 is not UTF-8: convert the text"):
+        texts()
+
+
+def test_line_without_end_is_refused():
+    with pytest.raises(InputError, match="stdin:2: this line is longer than a megabyte"):
+        list(line_blocks(read_in(b"one\n", *[b"x" * (1 << 16)] * 17)))
+
+
+def test_terminal_is_told_what_to_do(give, capsys):
+    give("one\n").terminal = True
+    assert texts() == ["one"]
+    assert capsys.readouterr() == ("", "One text a line; Ctrl-D ends.\n")
+
+
+def test_arguments_leave_stdin_alone(give):
+    give(b"\xff")
+    assert texts(["one", "two\nlines"]) == ["one", "two\nlines"]
+
+
+def test_dash_is_stdin_and_only_alone(give):
+    give("one\n")
+    assert texts(["-"]) == ["one"]
+    assert texts(["-", "b"]) == ["-", "b"]
+
+
+@pytest.mark.parametrize(("data", "text"), [("a\nb\n", "a\nb"), ("a\r\n", "a"), ("a", "a"), ("\n\n", "\n"), ("", "")])
+def test_whole_text_is_stdin_without_its_last_line_end(give, data, text):
+    give(data)
+    assert whole_text(None) == whole_text_again(give, data) == text
+
+
+def whole_text_again(give, data) -> str:
+    give(data)
+    return whole_text("-")
+
+
+def test_whole_text_is_the_argument_and_nothing_from_a_terminal(give):
+    give("never read").terminal = True
+    assert whole_text("a text\n") == "a text\n"
+    assert whole_text(None) == ""
+
+
+def refusing_long(block: list[Text]) -> list[str]:
+    if any(len(text.text) > 3 for text in block):
+        raise InputError("too long")
+    return [text.text.upper() for text in block]
+
+
+def test_answers_come_in_order_and_blank_texts_have_none(give):
+    give("a\n\n \nb\n")
+    found = [(text.number, answer) for text, answer in answers(text_blocks(None), refusing_long)]
+    assert found == [(1, "A"), (2, None), (3, None), (4, "B")]
+
+
+def test_refusal_says_where_and_comes_after_the_answers_before_it():
+    found = answers(text_blocks(["a", "b", "long", "c"]), refusing_long)
+    assert [next(found)[1], next(found)[1]] == ["A", "B"]
+    with pytest.raises(InputError, match="^text 3: too long$"):
+        next(found)
+
+
+def test_refusal_of_the_only_argument_needs_no_place():
+    with pytest.raises(InputError, match="^too long$"):
+        list(answers(text_blocks(["long"]), refusing_long))
+
+
+def test_program_that_sends_a_line_and_waits_gets_its_answer(folder):
+    command = [sys.executable, "-m", "sightline.cli.main", "classify", str(folder("classifier"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        for _ in range(2):
+            program.stdin.write(b"tiny models\n")
+            program.stdin.flush()
+            assert program.stdout.readline().split(b"\t")[0] in (b"bad", b"good")
+        program.stdin.close()
+        assert program.wait() == 0
+
+
+def test_reader_that_has_seen_enough_is_no_error(folder):
+    """As in `sightline classify … | head -1`."""
+    command = [sys.executable, "-m", "sightline.cli.main", "classify", str(folder("classifier"))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as program:
+        program.stdin.write(b"tiny models\n")
+        program.stdin.flush()
+        program.stdout.readline()
+        program.stdout.close()
+        program.stdin.write(b"tiny models\n")
+        program.stdin.close()
+        assert program.stderr.read() == b""
+        assert program.wait() == 1
+
+
+def test_output_is_utf8_whatever_the_locale_says(folder):
+    command = [sys.executable, "-m", "sightline.cli.main", "classify", "--json", str(folder("classifier")), "äöü"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    assert "äöü" in run.stdout.decode("utf-8")

@@ -1,0 +1,159 @@
+"""`sightline translate`: line for line, whatever is in the lines."""
+
+import json
+
+import pytest
+
+from sightline.pipelines import Link, Translation, Translator, load
+
+SENTENCES = ["tiny models", "tell no tales", "models tell"]
+
+
+@pytest.fixture
+def model(folder):
+    return folder("translator")
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """Let every text have these translations."""
+
+    def answer(*translations: Translation) -> None:
+        monkeypatch.setattr(Translator, "translations", lambda self, texts, **_: [list(translations)] * len(texts))
+
+    return answer
+
+
+def result(text: str, **others: object) -> Translation:
+    return Translation(text, -1.25, -2.5, tuple(text.split()), "end", **others)
+
+
+def test_arguments_are_translated_line_for_line(sightline, model):
+    assert sightline("translate", model, *SENTENCES).lines == load(model).translate(SENTENCES)
+
+
+def test_lines_of_stdin_are_translated_as_arguments_are(sightline, model):
+    stdin = "\n".join(SENTENCES) + "\n"
+    expected = sightline("translate", model, *SENTENCES).lines
+    assert sightline("translate", model, stdin=stdin).lines == expected
+    assert sightline("translate", model, "-", stdin=stdin).lines == expected
+
+
+def test_blank_lines_stay_blank_and_in_their_place(sightline, model):
+    lines = sightline("translate", model, stdin="\ntiny models\r\n  \ntiny models").lines
+    assert lines == ["", load(model).translate("tiny models"), "", load(model).translate("tiny models")]
+
+
+def test_nothing_in_gives_nothing_out(sightline, model):
+    assert sightline("translate", model, stdin="") == (0, "", "")
+
+
+def test_decoding_options_reach_the_search(sightline, model):
+    [line] = sightline("translate", model, "tell no tales", "--beam", 3, "--length-penalty", 2).lines
+    assert line == load(model).translate("tell no tales", beam=3, length_penalty=2.0)
+
+
+def test_every_translation_begins_with_the_prefix(sightline, model):
+    assert all(line.startswith("tales") for line in sightline("translate", model, *SENTENCES, "--prefix", "tales").lines)
+
+
+def test_n_best_gives_n_lines_for_each_text(sightline, model):
+    lines = sightline("translate", model, "--n-best", 2, stdin="tiny models\n\ntell\n").lines
+    assert lines == [*load(model).translate("tiny models", n_best=2), "", "", *load(model).translate("tell", n_best=2)]
+
+
+def test_n_best_gives_n_lines_even_where_there_are_fewer_results(sightline, model, answering):
+    answering(result("one"))
+    assert sightline("translate", model, "--n-best", 3, "a", "b").lines == ["one", "", "", "one", "", ""]
+
+
+def test_line_break_in_a_translation_does_not_break_its_line(sightline, model, answering):
+    answering(result("one\ntwo\rthree\tfour"))
+    assert sightline("translate", model, "a").lines == [r"one\ntwo\rthree" + "\tfour"]
+    assert sightline("translate", model, "a", "--scores").lines == ["-1.2500\t" + r"one\ntwo\rthree\tfour"]
+    [line] = sightline("translate", model, "a", "--json").lines
+    assert json.loads(line)["text"] == "one\ntwo\rthree\tfour"
+
+
+def test_scores_and_alignment_are_columns(sightline, model, answering):
+    links = (Link(0, 1, 0, 3, 0.9), Link(4, 7, 4, 8, 0.8), Link(2, 3, 4, 8, 0.5))
+    answering(result("der Hund", alignment=links))
+    assert sightline("translate", model, "a b dog", "--scores", "--alignment").lines == ["-1.2500\tder Hund\t0-0 2-1 1-1"]
+    assert sightline("translate", model, "a b dog", "--alignment").lines == ["der Hund\t0-0 2-1 1-1"]
+
+
+def test_columns_of_a_blank_line_are_there_and_empty(sightline, model):
+    assert sightline("translate", model, " ", "--scores", "--alignment").lines == ["\t\t"]
+
+
+def test_alignment_of_a_real_model_names_words_that_are_there(sightline, model):
+    [line] = sightline("translate", model, "tiny models tell", "--alignment", "--prefix", "tales no").lines
+    text, pairs = line.split("\t")
+    for pair in pairs.split():
+        source, target = map(int, pair.split("-"))
+        assert source < 3
+        assert target < len(text.replace(r"\n", " ").split())
+
+
+def test_json_says_all_there_is_to_say(sightline, model):
+    lines = sightline("translate", model, "--json", "--alignment", "--n-best", 2, stdin="tiny models\n\n").lines
+    first, second, blank = map(json.loads, lines)
+    expected = load(model).translations(
+        ["tiny models"], alignment=True, settings=load(model).settings(n_best=2, beam=2)
+    )[0]
+    for entries, rank, translation in ((first, 1, expected[0]), (second, 2, expected[1])):
+        assert (entries["line"], entries["rank"], entries["source"]) == (1, rank, "tiny models")
+        assert entries["text"] == translation.text
+        assert entries["score"] == pytest.approx(translation.score)
+        assert entries["log_probability"] == pytest.approx(translation.log_probability)
+        assert entries["tokens"] == list(translation.tokens)
+        assert len(entries["alignment"]) == len(translation.alignment)
+    assert (blank["line"], blank["text"], blank["score"]) == (2, "", None)
+    assert blank.keys() == first.keys()
+
+
+def test_language_is_chosen(sightline, folder):
+    model = folder("polyglot")
+    german, french = (sightline("translate", model, "tiny models", "--to", to).lines for to in ("de", "fr"))
+    assert [german, french] == [[load(model).translate("tiny models", to=to)] for to in ("de", "fr")]
+    assert sightline("translate", model, "tiny models", "--to", "de", "--from", "fr").lines == german
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "into which language? Give --to, one of de, fr"),
+        (["--to", "dee"], "unknown language 'dee' (did you mean 'de'?): --to is one of de, fr"),
+        (["--to", "de", "--from", "it"], "unknown language 'it': --from is one of de, fr"),
+    ],
+)
+def test_language_that_is_not_there_is_refused_before_stdin_is_read(sightline, folder, options, reason):
+    assert sightline("translate", folder("polyglot"), *options, stdin=b"\xff") == (2, "", f"sightline: {reason}\n")
+
+
+def test_refused_line_is_named_and_those_before_it_are_answered(sightline, model):
+    ran = sightline("translate", model, stdin="tiny models\n\n" + "tell no " * 40 + "\ntiny\n")
+    assert ran.code == 2
+    assert ran.out == load(model).translate("tiny models") + "\n\n"
+    assert ran.err.startswith("sightline: stdin:3: the text has ")
+    assert ran.err.count("\n") == 1
+
+
+def test_text_that_looks_like_an_option_comes_after_two_dashes(sightline, model):
+    assert sightline("translate", model, "--", "--debug").lines == [load(model).translate("--debug")]
+
+
+@pytest.mark.parametrize("options", [["--beam", "0"], ["--n-best", "x"], ["--engine", "fast"], ["--batch-tokens", "0"]])
+def test_wrong_options_end_with_2(sightline, model, options):
+    ran = sightline("translate", model, "a", *options)
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_batches_of_one_token_change_nothing(sightline, model):
+    assert sightline("translate", model, *SENTENCES, "--batch-tokens", 1).lines == load(model).translate(SENTENCES)
+
+
+def test_model_for_other_work_names_its_command(sightline, folder):
+    model = folder("generator")
+    reason = f"{model}: this model is not one for sightline translate: use sightline generate"
+    assert sightline("translate", model, "a") == (2, "", f"sightline: {reason}\n")

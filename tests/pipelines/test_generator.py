@@ -1,0 +1,145 @@
+"""Generation: streamed, batched or alone, the same text."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.decoding import DecodingSettings
+from sightline.errors import InputError, SettingsError
+from sightline.pipelines import Generator, pipeline_for
+
+from .tiny import BPE, CHARACTERS, generator_bundle
+
+PROMPTS = ["the cat", "", "a dog ran to the", "漢", "x y z"]
+WAYS = [
+    {},
+    {"temperature": 1.5, "seed": 3},
+    {"beam": 3},
+    {"top_k": 5, "seed": 1, "repetition_penalty": 1.3, "context_counts": True},
+    {"temperature": 2.0, "seed": 2, "stop": ("a", "th")},
+    {"min_length": 4, "no_repeat_ngram": 2},
+]
+EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
+
+
+@pytest.fixture(scope="module", params=[BPE, CHARACTERS], ids=["bpe", "characters"])
+def generator(request) -> Generator:
+    return pipeline_for(generator_bundle(request.param))
+
+
+@pytest.fixture(scope="module")
+def simple() -> Generator:
+    return pipeline_for(generator_bundle())
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("prompt", PROMPTS[:3])
+def test_stream_is_what_generate_returns(generator, way, prompt):
+    pieces = list(generator.stream(prompt, max_length=20, **way))
+    assert "".join(pieces) == generator.generate(prompt, max_length=20, **way)
+    assert all(pieces)
+
+
+@given(seed=st.integers(0, 10_000), stop=st.sampled_from([(), ("e",), ("the", "�"), (" ", "ab")]))
+@settings(max_examples=15)
+def test_stream_of_anything_is_what_generate_returns(simple, seed, stop):
+    """High temperatures write bytes that are no characters: these are held back, and come out the same."""
+    way = {"temperature": 4.0, "seed": seed, "stop": stop, "max_length": 24}
+    assert "".join(simple.stream("the", **way)) == simple.generate("the", **way)
+
+
+@EVERY_WAY
+def test_many_prompts_give_what_each_gives_alone(simple, way):
+    way = simple.settings(**way)
+    together = simple.continuations(PROMPTS, settings=way, batch_tokens=60)
+    alone = [simple.continuations([prompt], settings=way)[0] for prompt in PROMPTS]
+    assert [[one.tokens for one in row] for row in together] == [[one.tokens for one in row] for row in alone]
+    assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
+
+
+def test_cached_generation_is_that_of_whole_passes(simple):
+    """Token after token through the cache, or the whole text anew for every token."""
+    ids = simple.tokenizer.encode("the cat")
+    with torch.inference_mode():
+        for _ in range(8):
+            ids.append(int(simple.model.eval()(torch.tensor([ids]))[0, -1].argmax()))
+            if ids[-1] == simple.tokenizer.end_id:
+                break
+    expected = simple.tokenizer.decode(ids)[len("the cat") :]
+    assert simple.generate("the cat", max_length=8) == expected.rstrip("�")
+
+
+def test_stream_leaves_the_model_alone_between_pieces():
+    bundle = generator_bundle(dropout=0.5)
+    bundle.model.train()
+    generator = pipeline_for(bundle)
+    expected = generator.generate("the cat", max_length=20)
+    found = []
+    for piece in generator.stream("the cat", max_length=20):
+        assert bundle.model.training
+        assert not torch.is_inference_mode_enabled()
+        found.append(piece)
+    assert "".join(found) == expected
+
+
+def test_stream_says_at_once_what_is_wrong(simple):
+    with pytest.raises(SettingsError, match="did you mean 'top_p'"):
+        simple.stream("the", top_pp=0.5)
+    with pytest.raises(InputError, match="the prompt has 60 tokens, more than the 48"):
+        simple.stream("z" * 60)
+
+
+def test_several_texts_are_drawn_or_those_of_a_beam(simple):
+    drawn = simple.generate("the", n=3, temperature=2.0, seed=1)
+    assert len(drawn) == 3
+    assert len(set(drawn)) > 1
+    assert drawn[0] == simple.generate("the", temperature=2.0, seed=1)
+    assert len(simple.generate("the", n=2, beam=2)) == 2
+    with pytest.raises(SettingsError, match="3 different texts must be drawn"):
+        simple.generate("the", n=3)
+
+
+def test_text_ends_where_the_model_has_no_places_left(simple):
+    prompt = "z" * 45
+    [[found]] = simple.continuations([prompt], settings=DecodingSettings(max_length=100, min_length=60))
+    assert (len(found.tokens), found.finish) == (48 + 1 - 45, "length")
+    simple.generate("z" * 48)
+
+
+def test_prompt_of_special_names_is_text(simple):
+    [ids] = simple.contexts(["</s><s>"])
+    assert not set(ids) & simple.tokenizer.special_ids
+    assert simple.contexts([""]) == [[simple.tokenizer.end_id]]
+
+
+def test_half_of_a_surrogate_pair_is_refused(simple):
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        simple.generate("\udc00")
+
+
+def test_stop_string_is_cut_off_and_never_leaks(simple):
+    whole = simple.generate("the", max_length=30, min_length=20)
+    stop = whole[3:6]
+    pieces = list(simple.stream("the", max_length=30, min_length=20, stop=stop))
+    assert "".join(pieces) == whole[: whole.index(stop)]
+
+
+@pytest.mark.parametrize("text", ["the cat sat on the mat " * 6, "x", ""])
+def test_log_likelihood_is_that_of_every_block(simple, text):
+    """Blocks share a token: all are foreseen once, each from what stands before it in its block."""
+    end = simple.tokenizer.end_id
+    ids = [end, *simple.tokenizer.encode(text), end]
+    expected = 0.0
+    with torch.inference_mode():
+        for start in range(0, len(ids) - 1, 48):
+            block = torch.tensor([ids[start : start + 49]])
+            likely = simple.model.eval()(block[:, :-1]).log_softmax(-1)
+            expected += float(likely.gather(2, block[:, 1:, None]).sum())
+    assert simple.log_likelihoods([text])[0] == pytest.approx(expected, abs=1e-3)
+
+
+def test_log_likelihoods_of_many_are_those_of_each(simple):
+    texts = ["the cat", "", "a dog " * 40, "漢字"]
+    alone = [simple.log_likelihoods([text])[0] for text in texts]
+    assert simple.log_likelihoods(texts, batch_tokens=100) == pytest.approx(alone, abs=1e-3)

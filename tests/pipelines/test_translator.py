@@ -1,0 +1,193 @@
+"""Translation: one by one or together, it must be the same; what cannot be translated is said plainly."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.decoding import DecodingSettings
+from sightline.errors import InputError, SettingsError
+from sightline.pipelines import Translator, pipeline_for
+
+from .tiny import many_languages_bundle, translator_bundle, two_vocabularies_bundle
+
+TEXTS = ["the cat sat", "a dog ran to the house", "", "où est la gare ?", "x"]
+WAYS = [
+    DecodingSettings(max_length=8),
+    DecodingSettings(beam=4, n_best=3, max_length=8),
+    DecodingSettings(beam=3, max_length=8, coverage_penalty=0.2),
+    DecodingSettings(sample=True, n_best=2, seed=5, max_length=8),
+    DecodingSettings(beam=2, max_length=8, no_repeat_ngram=2, min_length=3, stop=("é", "at")),
+]
+BUNDLES = {"one": translator_bundle, "two vocabularies": two_vocabularies_bundle, "languages": many_languages_bundle}
+
+
+@pytest.fixture(scope="module", params=BUNDLES)
+def translator(request) -> Translator:
+    return pipeline_for(BUNDLES[request.param]())
+
+
+@pytest.fixture(scope="module")
+def simple() -> Translator:
+    return pipeline_for(translator_bundle())
+
+
+def language(translator: Translator) -> str | None:
+    return "de" if translator.languages else None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"beam {way.beam} sample {way.sample} {way.stop}")
+def test_many_texts_give_what_each_gives_alone(simple, way):
+    check_together_and_alone(simple, way, batch_tokens=4096)
+
+
+@pytest.mark.parametrize("batch_tokens", [50, 4096])
+def test_many_texts_give_what_each_gives_alone_however_they_are_cut(translator, batch_tokens):
+    check_together_and_alone(translator, WAYS[1], batch_tokens=batch_tokens)
+
+
+def check_together_and_alone(translator: Translator, way: DecodingSettings, *, batch_tokens: int) -> None:
+    to = language(translator)
+    together = translator.translations(TEXTS, to=to, settings=way, batch_tokens=batch_tokens)
+    alone = [translator.translations([text], to=to, settings=way)[0] for text in TEXTS]
+    assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
+    assert [[one.tokens for one in row] for row in together] == [[one.tokens for one in row] for row in alone]
+    for ours, theirs in zip(together, alone, strict=True):
+        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-4)
+
+
+@given(texts=st.lists(st.text(st.characters(codec="utf-8"), max_size=8), max_size=4))
+@settings(max_examples=6)
+def test_any_texts_give_what_each_gives_alone(simple, texts):
+    assert simple.translate(texts) == [simple.translate(text) for text in texts]
+
+
+def test_shapes_of_results_follow_what_was_asked(simple):
+    one, three = simple.translate("the cat"), simple.translate("the cat", n_best=3)
+    assert isinstance(one, str)
+    assert simple.translate(["the cat", "a dog"])[0] == one
+    assert len(three) == 3
+    assert simple.translate(["the cat"], n_best=3) == [three]
+    assert simple.translate([]) == []
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_nothing_is_translated_to_nothing_without_the_model(text):
+    translator = pipeline_for(translator_bundle())
+    translator.model.encode = None  # whoever asks the model fails
+    assert translator.translate(text) == ""
+    assert translator.translations([text], alignment=True)[0][0].alignment == ()
+
+
+def test_translation_begins_with_its_prefix(translator):
+    to = language(translator)
+    for found in translator.translate(TEXTS, to=to, prefix="die Katze", beam=3):
+        assert found.startswith("die Katze")
+    prefixes = [f"{number} " for number in range(len(TEXTS))]
+    found = translator.translations(TEXTS, to=to, prefixes=prefixes)
+    assert all(one[0].text.startswith(prefix) for one, prefix in zip(found, prefixes, strict=True))
+
+
+def test_source_that_is_too_long_is_refused_with_both_numbers(simple):
+    simple.translate("a" * 48)
+    with pytest.raises(InputError, match=r"text 2 has 49 tokens, more than the 48 this model can take"):
+        simple.translate(["fine", "a" * 49])
+    with pytest.raises(InputError, match=r"the text has 4,900 tokens"):
+        simple.translate("a" * 4900)
+
+
+def test_more_tokens_than_the_decoder_has_places_are_not_written(simple):
+    found = simple.translations(["the cat"], settings=DecodingSettings(max_length=1000, min_length=900))
+    assert len(found[0][0].tokens) <= 48
+
+
+def test_prefix_that_is_too_long_is_refused(simple):
+    with pytest.raises(InputError, match="the prefix of text 1 has 30 tokens, but at most 8 are written"):
+        simple.translate("the cat", prefix="z" * 30)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "ok \udfff"])
+def test_half_of_a_surrogate_pair_is_refused(simple, text):
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        simple.translate(["fine", text])
+
+
+@pytest.mark.parametrize("name", ["</s>", "<s>", "<pad>", "<2de>"])
+def test_names_of_special_tokens_are_text(translator, name):
+    ids = translator.sources([f"a {name} b"], language(translator), None)[0]
+    typed = ids[1:] if translator.languages else ids
+    assert not set(typed) & translator.tokenizer.special_ids
+    translator.translate(name, to=language(translator))
+
+
+def test_language_decides_what_stands_before_the_text():
+    translator = pipeline_for(many_languages_bundle())
+    rows = translator.sources(["the cat"] * 2, ["de", "fr"], "en")
+    assert [row[0] for row in rows] == [translator.tokenizer.special_id(name) for name in ("<2de>", "<2fr>")]
+    mixed = translator.translations(["the cat", "a dog"], to=["de", "fr"])
+    assert [row[0].text for row in mixed] == [
+        translator.translate("the cat", to="de"),
+        translator.translate("a dog", to="fr"),
+    ]
+
+
+def test_language_that_is_missing_or_unknown_is_said_plainly(simple):
+    translator = pipeline_for(many_languages_bundle())
+    with pytest.raises(InputError, match="into which language\\? Give `to`, one of en, de, fr"):
+        translator.translate("the cat")
+    with pytest.raises(
+        InputError, match="unknown language 'dee' \\(did you mean 'de'\\?\\): `to` is one of en, de, fr"
+    ):
+        translator.translate("the cat", to="dee")
+    with pytest.raises(InputError, match="unknown language 'xx': `from_` is"):
+        translator.translate("the cat", to="de", from_="xx")
+    with pytest.raises(InputError, match="2 languages for 1 texts"):
+        translator.translations(["the cat"], to=["de", "fr"])
+    with pytest.raises(InputError, match="was not made for several languages: leave `to`"):
+        simple.translate("the cat", to="de")
+
+
+def test_setting_that_does_not_exist_names_the_nearest(simple):
+    with pytest.raises(SettingsError, match="unknown setting 'beem' \\(did you mean 'beam'\\?\\)"):
+        simple.translate("the cat", beem=4)
+
+
+def test_one_text_instead_of_a_list_is_refused(simple):
+    with pytest.raises(InputError, match="a list of texts is needed"):
+        simple.translations("the cat")
+
+
+def test_target_is_written_in_its_own_vocabulary():
+    translator = pipeline_for(two_vocabularies_bundle())
+    [[found]] = translator.translations(["the cat"])
+    assert found.text == translator.bundle.target_tokenizer.decode(
+        translator.bundle.target_tokenizer.encode(found.text)
+    )
+    assert "".join(found.tokens).startswith(found.text[:1])
+
+
+def test_stop_string_is_not_part_of_the_result(simple):
+    [[whole]] = simple.translations(["the cat sat"], settings=DecodingSettings(max_length=8))
+    stop = whole.text[2:4]
+    [[cut]] = simple.translations(["the cat sat"], settings=DecodingSettings(max_length=8, stop=(stop,)))
+    assert cut.text == whole.text[: whole.text.index(stop)]
+
+
+def test_model_in_training_is_asked_in_peace():
+    """Dropout is off for the time of a call, and every module is put back as it was."""
+    bundle = translator_bundle(dropout=0.5)
+    bundle.model.train()
+    bundle.model.encoder.layers[0].eval()
+    before = [module.training for module in bundle.model.modules()]
+    translator = pipeline_for(bundle)
+    first = translator.translations(TEXTS, alignment=True)
+    assert first == translator.translations(TEXTS, alignment=True)
+    assert [module.training for module in bundle.model.modules()] == before
+    assert all(parameter.requires_grad for parameter in bundle.model.parameters())
+
+
+def test_model_is_put_back_even_after_an_error():
+    bundle = translator_bundle()
+    bundle.model.train()
+    with pytest.raises(InputError):
+        pipeline_for(bundle).translate("the cat", banned=[[i] for i in range(bundle.tokenizer.vocab_size)])
+    assert all(module.training for module in bundle.model.modules())

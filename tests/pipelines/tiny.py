@@ -1,0 +1,80 @@
+"""Models so small that a test may ask them anything: random weights, fixed seeds, real tokenizers."""
+
+import torch
+
+from sightline.bundle import Bundle, Purpose
+from sightline.decoding import DecodingSettings
+from sightline.model import Model, build
+from sightline.model.registry import read_config
+from sightline.text import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_bpe, train_characters
+
+LINES = [
+    "the cat sat on the mat",
+    "a dog ran to the house",
+    "où est la gare ?",
+    "14 März 2026",
+    "naïve 漢字 👩‍👧 x",
+] * 3
+TARGETS = ["die Katze saß auf der Matte", "ein Hund lief zum Haus", "wo ist der Bahnhof ?", "im März"] * 3
+LANGUAGES = ("en", "de", "fr")
+WORDS = ("the", "cat", "dog", "house", "mat", "on", "gare", "漢字")
+
+BPE = train_bpe(LINES, vocab_size=330)
+TARGET_BPE = train_bpe(TARGETS, vocab_size=310)
+CHARACTERS = train_characters(LINES)
+TAGGED = train_bpe(LINES, vocab_size=330, special_tokens=(*SEQUENCE_TOKENS, *map(tag_token, LANGUAGES)))
+MASKING = train_bpe(LINES, vocab_size=330, special_tokens=MASKING_TOKENS)
+MASKING_CHARACTERS = train_characters(LINES, special_tokens=MASKING_TOKENS)
+
+LAYERS = {
+    "transformer": {"n_encoder_layers": 1, "n_decoder_layers": 2},
+    "bert": {"n_layers": 2},
+    "gpt": {"n_layers": 2},
+}
+GENERATION = DecodingSettings(max_length=8)
+
+
+def tiny_model(architecture: str, tokenizer: Tokenizer, *, seed: int = 0, **settings: object) -> Model:
+    """Build a model whose random weights are large enough to have opinions."""
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 16, "n_heads": 2, "d_ff": 32, "max_length": 48}
+    torch.manual_seed(seed)
+    model = build(read_config(architecture, {**sizes, **LAYERS[architecture], **settings}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    return model
+
+
+def translator_bundle(**settings: object) -> Bundle:
+    model = tiny_model("transformer", BPE, **settings)
+    return Bundle(model, BPE, GENERATION, purpose=Purpose("translation"), words=WORDS)
+
+
+def many_languages_bundle() -> Bundle:
+    purpose = Purpose("translation", languages=LANGUAGES)
+    return Bundle(tiny_model("transformer", TAGGED), TAGGED, GENERATION, purpose=purpose, words=WORDS)
+
+
+def two_vocabularies_bundle() -> Bundle:
+    model = tiny_model("transformer", BPE, target_vocab_size=TARGET_BPE.vocab_size)
+    return Bundle(model, BPE, GENERATION, purpose=Purpose("translation"), target_tokenizer=TARGET_BPE)
+
+
+def chat_bundle(**settings: object) -> Bundle:
+    return Bundle(tiny_model("transformer", BPE, **settings), BPE, GENERATION, purpose=Purpose("chat", history=2))
+
+
+def generator_bundle(tokenizer: Tokenizer = BPE, **settings: object) -> Bundle:
+    model = tiny_model("gpt", tokenizer, **settings)
+    return Bundle(model, tokenizer, GENERATION, purpose=Purpose("language-model"), words=WORDS)
+
+
+def filler_bundle(tokenizer: Tokenizer = MASKING) -> Bundle:
+    return Bundle(tiny_model("bert", tokenizer), tokenizer, purpose=Purpose("masked-language-model"), words=WORDS)
+
+
+def classifier_bundle(*, per_word: bool = False) -> Bundle:
+    heads = ["token_classes" if per_word else "sequence_classes"]
+    model = tiny_model("bert", MASKING, heads=heads, n_classes=3)
+    purpose = Purpose("classification", labels=("bad", "fair", "good"), per_word=per_word)
+    return Bundle(model, MASKING, purpose=purpose, words=WORDS)

@@ -1,0 +1,141 @@
+"""metrics.jsonl can be followed, cut back, and trusted."""
+
+import json
+import math
+import os
+
+import pytest
+
+from sightline.errors import InputError, RefusedError, SightlineError
+from sightline.training.metrics import MetricsFile, read
+
+
+def written(path, *steps: int) -> MetricsFile:
+    metrics = MetricsFile(path)
+    for step in steps:
+        metrics.append({"step": step, "loss": 1 / (step + 1)})
+    return metrics
+
+
+def test_record_can_be_read_at_once_by_another(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    record = {"step": 7, "loss": 0.1 + 0.2, "kind": "validation", "bleu": None, "signature": "größer\n\x1b"}
+    MetricsFile(path).append(record)
+    assert read(path) == [record]
+    assert path.read_bytes().count(b"\n") == 1
+
+
+def test_line_is_json_of_the_strict_kind(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    MetricsFile(path).append({"step": 1, "loss": math.nan, "worst": -math.inf, "name": "half \ud83d"})
+    line = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert line == {"step": 1, "loss": None, "worst": None, "name": "half \ud83d"}
+
+
+@pytest.mark.parametrize("record", [{"loss": 1.0}, {"step": None}, {"step": -1}, {"step": 1.0}, {"step": "1"}])
+def test_record_without_its_step_is_refused(tmp_path, record):
+    with pytest.raises(InputError, match='must have its step, a whole number from 0, as "step"'):
+        MetricsFile(tmp_path / "metrics.jsonl").append(record)
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_cutting_back_leaves_each_step_once(tmp_path):
+    uninterrupted = written(tmp_path / "whole.jsonl", *range(1, 9))
+    killed = written(tmp_path / "killed.jsonl", *range(1, 7))
+    assert killed.cut_back(4) == 2
+    for step in range(5, 9):
+        killed.append({"step": step, "loss": 1 / (step + 1)})
+    assert killed.path.read_bytes() == uninterrupted.path.read_bytes()
+
+
+def test_cutting_back_to_the_beginning_leaves_an_empty_file(tmp_path):
+    metrics = written(tmp_path / "metrics.jsonl", 1, 2)
+    metrics.cut_back(0)
+    assert read(metrics.path) == []
+
+
+def test_cutting_back_what_is_not_there_is_no_error(tmp_path):
+    assert MetricsFile(tmp_path / "metrics.jsonl").cut_back(3) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kill_at_any_byte_of_the_last_line_loses_at_most_that_line(tmp_path):
+    whole = written(tmp_path / "whole.jsonl", 1, 2).path.read_bytes()
+    path = tmp_path / "metrics.jsonl"
+    first = whole.index(b"\n") + 1
+    for end in range(first, len(whole)):
+        path.write_bytes(whole[:end])
+        expected = [1, 2] if end == len(whole) - 1 else [1]  # only the end of the line is lacking: nothing is lost
+        assert [record["step"] for record in read(path)] == expected
+        MetricsFile(path).cut_back(2)
+        assert path.read_bytes() == whole[: first if len(expected) == 1 else len(whole)]
+
+
+def test_failed_rewrite_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    metrics = written(tmp_path / "metrics.jsonl", 1, 2, 3)
+    before = metrics.path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SightlineError, match=r"could not cut back .*metrics\.jsonl: No space left on device"):
+        metrics.cut_back(1)
+    assert metrics.path.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
+    metrics = written(tmp_path / "metrics.jsonl", 1)
+    before, write = metrics.path.read_bytes(), os.write
+
+    def half(descriptor, data):
+        if len(data) < 15:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:10])
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(SightlineError, match=r"could not write to .*: No space left on device"):
+        metrics.append({"step": 2, "loss": 0.5})
+    assert metrics.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"step": 2, "loss": NaN}', "NaN is not a number JSON knows"),
+        (b'{"step": 2, "loss": 1e999}', "'loss' is too large for a number"),
+        (b'{"step": 2, "step": 3}', "the key 'step' is there twice"),
+        (b'{"step": true}', "must have its step"),
+        (b'{"step": 9223372036854775808}', "must have its step"),
+        (b'{"step": 2, "loss": [1]}', "'loss' must be a number or text"),
+        (b'{"step": 2, "loss": false}', "'loss' must be a number or text"),
+        (b"[2]", "not an object"),
+        (b"", "this is not JSON"),
+        (b'{"step": 2, "n": "\xff"}', "is not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"step": 2, "n": ' + b"9" * 5000 + b"}", "this is not JSON"),
+        (b'"' + b"x" * (3 << 20), "has more than 1,048,576 bytes"),
+    ],
+)
+def test_hostile_line_is_refused_with_its_place(tmp_path, line, reason):
+    path = tmp_path / "metrics.jsonl"
+    hostile = b'{"step": 1}\n' + line + b'\n{"step": 3}\n'
+    path.write_bytes(hostile)
+    for attempt in (lambda: read(path), lambda: MetricsFile(path).cut_back(3)):
+        with pytest.raises(InputError, match=rf"metrics\.jsonl:2: .*{reason}"):
+            attempt()
+    assert path.read_bytes() == hostile
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("folder", "pipe", "link", "missing"):
+        with pytest.raises(RefusedError, match=name):
+            read(tmp_path / name)
+    for name in ("folder", "pipe", "link"):
+        with pytest.raises(SightlineError, match=name):
+            MetricsFile(tmp_path / name).append({"step": 1})
+    assert not (tmp_path / "elsewhere").exists()
