@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 Spoil = Callable[[Path], object]
 WEIGHTS, CONFIG, TOKENIZER, GENERATION = "model.safetensors", "config.json", "tokenizer.json", "generation.json"
+TARGETS, WORDS = "target_tokenizer.json", "words.txt"
 CASES: dict[str, tuple[Spoil, str, str]] = {}
 PICKLE = b"\x80\x04cos\nsystem\n(S'touch canary'\ntR."
 
@@ -310,3 +311,73 @@ case(
     with_header(lambda h: h[FIRST].update(data_offsets=h["decoder.final_norm.weight"]["data_offsets"])),
 )
 case("entry that is a number", WEIGHTS, "must have dtype", with_header(lambda header: header.update({FIRST: 3})))
+
+PURPOSES: dict[str, tuple[object, str]] = {
+    "list": (["translation"], "must be an object with a"),
+    "text": ("translation", "must be an object with a"),
+    "no task": ({}, "task is missing"),
+    "unknown task": ({"task": "languge-model"}, "did you mean language-model"),
+    "task list": ({"task": []}, "is not one of"),
+    "task of another architecture": ({"task": "translation"}, "takes the architecture transformer, not gpt"),
+    "unknown entry": ({"task": "language-model", "languges": []}, "did you mean 'languages'"),
+    "language that is none": ({"task": "translation", "languages": ["<2de>"]}, "is not the name of a language"),
+    "language of two lines": ({"task": "translation", "languages": ["a\nb"]}, "is not the name of a language"),
+    "language twice": ({"task": "translation", "languages": ["de", "de"]}, "holds a name twice"),
+    "languages of numbers": ({"task": "translation", "languages": [1]}, "1 is not text"),
+    "languages that are text": ({"task": "translation", "languages": "de"}, "is not a list"),
+    "endless languages": ({"task": "translation", "languages": ["x"] * 99_999}, "is a list of 99,999"),
+    "endless label": ({"task": "classification", "labels": ["x" * 10_000]}, "has 10,000 characters"),
+    "labels of another task": ({"task": "language-model", "labels": ["a"]}, "belong to the task classification"),
+    "words of another task": ({"task": "language-model", "per_word": True}, "belongs to the task classification"),
+    "history of nothing": ({"task": "language-model", "history": 0}, "history must be between 1 and"),
+    "many entries": ({str(i): 1 for i in range(500)}, "no one means"),
+}
+for name, (entry, reason) in PURPOSES.items():
+    case(f"purpose: {name}", CONFIG, reason, edited(CONFIG, lambda entries, entry=entry: entries.update(purpose=entry)))
+case(
+    "target roles list", CONFIG, "must be an object", edited(CONFIG, lambda e: e.update(target_special_tokens=["pad"]))
+)
+
+
+def without_targets(folder: Path) -> None:
+    edited(CONFIG, lambda entries: entries.update(target_special_tokens={"pad": "<pad>"}))(folder)
+
+
+def with_targets(folder: Path) -> None:
+    (folder / TARGETS).write_bytes((folder / TOKENIZER).read_bytes())
+
+
+case("missing", TARGETS, "is missing, though config.json names", without_targets)
+case("one vocabulary", TARGETS, "has no place here", with_targets)
+case("pickle", TARGETS, "is a pickle", bytes_of(TARGETS, PICKLE))
+case("list", TARGETS, "not an object", bytes_of(TARGETS, b"[]"))
+case("no tokenizer", TARGETS, "is not a tokenizer", bytes_of(TARGETS, b'{"format": 1}'))
+case("50 MB", TARGETS, "are not read", bytes_of(TARGETS, b'{"a": "' + b"x" * 50_000_000 + b'"}'))
+case("pipe", TARGETS, "is a pipe", lambda folder: os.mkfifo(folder / TARGETS))
+
+LISTS: dict[str, tuple[bytes, str]] = {
+    "pickle": (PICKLE, "is not text: byte 0 is not UTF-8"),
+    "UTF-16": ("the\ncat\n".encode("utf-16"), "is not UTF-8"),
+    "half of a surrogate pair": (b"\xed\xa0\x80\n", "is not UTF-8"),
+    "control": (b"the\nc\x00at\n", "line 2 is not one word"),
+    "escape": (b"\x1b[2J\n", "line 1 is not one word"),
+    "blank within": (b"the cat\n", "line 1 is not one word: 'the cat'"),
+    "blank of another kind": ("the\u2003cat\n".encode(), "line 1 is not one word"),
+    "line of another kind": ("the\u2028cat\n".encode(), "line 1 is not one word"),
+    "Windows": (b"the\r\ncat\r\n", "line 1 is not one word"),
+    "nothing but a line": (b"\n", "line 1 is empty"),
+    "empty line": (b"the\n\ncat\n", "line 2 is empty"),
+    "empty": (b"", "is empty"),
+    "cut off": (b"the\ncat", "does not end with the end of a line"),
+    "twice": (b"the\ncat\nthe\n", "has a word twice"),
+    "endless word": (b"x" * 2_000_000 + b"\n", "has 2,000,000 characters"),
+    "too many": (b"x\n" * 9_000_000, "more than 200,000 lines"),
+    "30 MB": (b"x\n" * 15_000_000, "are not read"),
+    "web page": (b"<!DOCTYPE html>\n", "line 1 is not one word"),
+}
+for name, (data, reason) in LISTS.items():
+    case(name, WORDS, reason, bytes_of(WORDS, data))
+case("pipe", WORDS, "is a pipe", lambda folder: os.mkfifo(folder / WORDS))
+case("directory", WORDS, "is a directory", lambda folder: (folder / WORDS).mkdir())
+case("link", WORDS, "is a symbolic link", lambda folder: (folder / WORDS).symlink_to("/etc/passwd"))
+case("10 GB", WORDS, "are not read", lambda folder: sparse(10**10)(folder / WORDS))

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sightline.bundle import load
+from sightline.bundle import Bundle, Purpose, load, save
 from sightline.errors import ModelFileError
 
-FILES = ("config.json", "tokenizer.json", "generation.json", "model.safetensors")
+from .tiny import TOKENIZER, tiny_model
+
+FILES = ("config.json", "tokenizer.json", "generation.json", "model.safetensors", "words.txt", "target_tokenizer.json")
 PIECES = (
     b'"',
     b"{",
@@ -58,10 +60,10 @@ def refusal_of(folder: Path) -> str:
 
 def damage_and_load(folder: Path, rounds: int, seed: int) -> dict[str, int]:
     chance = random.Random(seed)  # noqa: S311
-    originals = {name: (folder / name).read_bytes() for name in FILES}
+    originals = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
     outcomes = {"loaded": 0, "refused": 0}
     for _ in range(rounds):
-        name = chance.choice(FILES)
+        name = chance.choice(list(originals))
         (folder / name).write_bytes(damaged(originals[name], chance))
         refusal = refusal_of(folder)
         assert len(refusal.splitlines()) <= 1
@@ -72,6 +74,21 @@ def damage_and_load(folder: Path, rounds: int, seed: int) -> dict[str, int]:
 
 def test_damaged_files_load_or_are_refused(folder):
     outcomes = damage_and_load(folder, 2_000, seed=1)
+    assert min(outcomes.values()) > 50
+
+
+@pytest.fixture
+def full_folder(tmp_path) -> Path:
+    """A folder with every file there can be."""
+    model = tiny_model("transformer", target_vocab_size=TOKENIZER.vocab_size, tied_output=False)
+    purpose = Purpose("translation")
+    save(Bundle(model, TOKENIZER, purpose=purpose, target_tokenizer=TOKENIZER, words=("the", "cat")), tmp_path / "full")
+    return tmp_path / "full"
+
+
+def test_damaged_files_of_a_full_folder_load_or_are_refused(full_folder):
+    assert sorted(path.name for path in full_folder.iterdir()) == sorted([*FILES, "README.md"])
+    outcomes = damage_and_load(full_folder, 1_000, seed=2)
     assert min(outcomes.values()) > 50
 
 

@@ -142,6 +142,11 @@ def test_card_tells_facts_and_no_paths(bundle, tmp_path):
     assert str(Path.cwd()) not in card
 
 
+def test_card_has_the_sections_it_is_given(bundle):
+    card = model_card(bundle.model, sections={"Data": "seven lines\n", "Scores": "BLEU 30"})
+    assert card.endswith("tells more.\n\n## Data\n\nseven lines\n\n## Scores\n\nBLEU 30\n")
+
+
 def test_link_to_a_folder_whose_save_was_killed_still_loads(folder, tmp_path):
     """Between the two renames of a save the model lies beside its folder, not beside the link."""
     (tmp_path / "latest").symlink_to(folder)

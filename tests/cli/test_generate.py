@@ -5,7 +5,6 @@ import json
 import pytest
 
 from sightline.cli import generate as command
-from sightline.decoding import DecodingSettings
 from sightline.pipelines import Generator, load
 
 SAMPLED = ["--temperature", "1.2", "--top-k", "50", "--top-p", "0.9", "--min-p", "0.01", "--seed", "7"]
@@ -63,7 +62,9 @@ def test_several_texts_are_drawn_without_being_told(sightline, model):
 
 
 def test_several_texts_may_be_those_of_a_beam(sightline, model):
-    assert sightline("generate", model, "tiny", "--n", 2, "--beam", 3).lines == load(model).generate("tiny", n=2, beam=3)
+    assert sightline("generate", model, "tiny", "--n", 2, "--beam", 3).lines == load(model).generate(
+        "tiny", n=2, beam=3
+    )
 
 
 def test_line_breaks_of_several_texts_are_written_out(sightline, model, monkeypatch):
@@ -103,7 +104,3 @@ def test_prompt_that_is_too_long_is_refused(sightline, model):
     ran = sightline("generate", model, "tell no " * 40)
     assert (ran.code, ran.out) == (2, "")
     assert "this model can take" in ran.err
-
-
-def test_settings_of_the_model_hold_unless_overridden():
-    assert DecodingSettings().sample is False  # what the tests above take for granted

@@ -106,12 +106,12 @@ def test_answers_come_in_order_and_blank_texts_have_none(give):
 def test_refusal_says_where_and_comes_after_the_answers_before_it():
     found = answers(text_blocks(["a", "b", "long", "c"]), refusing_long)
     assert [next(found)[1], next(found)[1]] == ["A", "B"]
-    with pytest.raises(InputError, match="^text 3: too long$"):
+    with pytest.raises(InputError, match=r"^text 3: too long$"):
         next(found)
 
 
 def test_refusal_of_the_only_argument_needs_no_place():
-    with pytest.raises(InputError, match="^too long$"):
+    with pytest.raises(InputError, match=r"^too long$"):
         list(answers(text_blocks(["long"]), refusing_long))
 
 

@@ -54,7 +54,9 @@ def test_decoding_options_reach_the_search(sightline, model):
 
 
 def test_every_translation_begins_with_the_prefix(sightline, model):
-    assert all(line.startswith("tales") for line in sightline("translate", model, *SENTENCES, "--prefix", "tales").lines)
+    assert all(
+        line.startswith("tales") for line in sightline("translate", model, *SENTENCES, "--prefix", "tales").lines
+    )
 
 
 def test_n_best_gives_n_lines_for_each_text(sightline, model):
@@ -78,7 +80,9 @@ def test_line_break_in_a_translation_does_not_break_its_line(sightline, model, a
 def test_scores_and_alignment_are_columns(sightline, model, answering):
     links = (Link(0, 1, 0, 3, 0.9), Link(4, 7, 4, 8, 0.8), Link(2, 3, 4, 8, 0.5))
     answering(result("der Hund", alignment=links))
-    assert sightline("translate", model, "a b dog", "--scores", "--alignment").lines == ["-1.2500\tder Hund\t0-0 2-1 1-1"]
+    assert sightline("translate", model, "a b dog", "--scores", "--alignment").lines == [
+        "-1.2500\tder Hund\t0-0 2-1 1-1"
+    ]
     assert sightline("translate", model, "a b dog", "--alignment").lines == ["der Hund\t0-0 2-1 1-1"]
 
 

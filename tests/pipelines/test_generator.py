@@ -119,10 +119,11 @@ def test_half_of_a_surrogate_pair_is_refused(simple):
 
 
 def test_stop_string_is_cut_off_and_never_leaks(simple):
-    whole = simple.generate("the", max_length=30, min_length=20)
-    stop = whole[3:6]
-    pieces = list(simple.stream("the", max_length=30, min_length=20, stop=stop))
-    assert "".join(pieces) == whole[: whole.index(stop)]
+    ways = ({"max_length": 20, "min_length": 20, "seed": seed} for seed in range(100))
+    texts = ((way, simple.generate("the", **way)) for way in ways)
+    way, whole = next((way, text) for way, text in texts if len(text) > 10)
+    stop = whole[5:8]
+    assert "".join(simple.stream("the", **way, stop=stop)) == whole[: whole.index(stop)]
 
 
 @pytest.mark.parametrize("text", ["the cat sat on the mat " * 6, "x", ""])

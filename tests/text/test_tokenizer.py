@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.text import MASKING_TOKENS, Tokenizer, train_bpe, train_characters, train_tokenizer
+from sightline.text import MASKING_TOKENS, Tokenizer, tag_token, train_bpe, train_characters, train_tokenizer
 
 CORPUS = ["the quick brown fox jumps over the lazy dog", "les œufs sont frais, n'est-ce pas ?", "2026-11-15 17:30"] * 3
 NASTY = [
@@ -90,6 +90,12 @@ def test_saved_tokenizer_is_the_same(tokenizer):
 def test_roles_of_ours_are_known_by_name():
     assert (BPE.pad_id, BPE.start_id, BPE.end_id, BPE.mask_id, BPE.unknown_id) == (0, 1, 2, None, None)
     assert (MASKING.pad_id, MASKING.cls_id, MASKING.sep_id, MASKING.mask_id) == (0, 1, 2, 3)
+
+
+def test_special_token_is_found_by_its_name():
+    assert (BPE.special_id("</s>"), BPE.special_id("the"), BPE.special_id("<2de>")) == (2, None, None)
+    tagged = train_bpe(CORPUS, vocab_size=320, special_tokens=("<pad>", tag_token("de")))
+    assert Tokenizer.from_json(tagged.to_json()).special_id("<2de>") == 1
 
 
 def test_decode_skips_special_tokens_unless_asked():

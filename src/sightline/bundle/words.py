@@ -16,6 +16,8 @@ CONTROLS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
 
 def read_words(data: bytes, path: Path) -> tuple[str, ...]:
     """Read words.txt, refusing what is not a list of words."""
+    if not data:
+        raise ModelFileError(path, "is empty: without words there is no such file")
     if data.count(b"\n") > MOST_WORDS:
         raise ModelFileError(path, f"has more than {MOST_WORDS:,} lines")
     try:

@@ -18,6 +18,7 @@ from sightline.cli.average import average
 from sightline.cli.bench import app as bench
 from sightline.cli.chat import chat
 from sightline.cli.classify import classify
+from sightline.cli.demo import demo
 from sightline.cli.embed import embed
 from sightline.cli.evaluate import evaluate
 from sightline.cli.fill import fill
@@ -25,6 +26,7 @@ from sightline.cli.generate import generate
 from sightline.cli.info import info
 from sightline.cli.neighbors import neighbors
 from sightline.cli.sections import LOOK, TRAIN, USE, Sections
+from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import SightlineError
 from sightline.runtime import use_threads
@@ -40,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 WORDS: dict[str, tuple[Callable[..., None], ...]] = {
-    TRAIN: (average,),
+    TRAIN: (demo, train, average),
     USE: (translate, generate, chat, fill, classify, embed, neighbors),
     LOOK: (evaluate, info),
 }

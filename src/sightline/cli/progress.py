@@ -25,7 +25,9 @@ def shown(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # Left to itself, rich would lead what is printed meanwhile to where the bar is.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
         task = bar.add_task("reading", total=input_size())
         for block in blocks:
             yield block

@@ -9,6 +9,9 @@ TRAIN = "Train"
 USE = "Use a model"
 OTHERS = "Commands"
 
+LONGEST = 200
+"""Characters of the sentence that says what a command does: what is longer than a line is wrapped, not cut."""
+
 
 class Sections(TyperGroup):
     """Lists commands by the `rich_help_panel` they were registered with."""
@@ -20,7 +23,7 @@ class Sections(TyperGroup):
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, command in commands:
             heading = getattr(command, "rich_help_panel", None)
-            row = (name.ljust(width), command.get_short_help_str(formatter.width - 6 - width))
+            row = (name.ljust(width), command.get_short_help_str(LONGEST))
             sections.setdefault(heading if isinstance(heading, str) else OTHERS, []).append(row)
         for heading, rows in sections.items():
             with formatter.section(heading):

@@ -44,7 +44,7 @@ def text_blocks(given: Sequence[str] | None) -> Iterator[list[Text]]:
     if sys.stdin.isatty():
         sys.stderr.write("One text a line; Ctrl-D ends.\n")
     number = 1
-    for lines in line_blocks(sys.stdin.buffer.read1):  # type: ignore[attr-defined]
+    for lines in line_blocks(sys.stdin.buffer.read1):  # type: ignore[union-attr]
         yield [line_text(line, at) for at, line in enumerate(lines, number)]
         number += len(lines)
 

@@ -9,12 +9,13 @@ given as `section.key=value`. Nothing is read here but the recipe itself.
 
 import dataclasses
 import tomllib
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from sightline.bundle.purpose import ARCHITECTURES as ARCHITECTURE_OF
 from sightline.bundle.purpose import Task
@@ -232,25 +233,18 @@ def meaning(kind: type, name: str) -> str:
 
 def typed(text: str, kind: Any) -> object:
     """Return a value typed on the command line as what the setting needs; lists are typed with commas."""
-    inner = [part for part in get_args(kind) if part is not type(None)]
-    if text == "none" and type(None) in get_args(kind):
-        return None
-    if "tuple" in str(kind) and not text.strip().startswith("["):
-        item = inner[0] if inner and inner[0] is not Ellipsis else str
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        return converted([typed(part, item) for part in parts], kind)
-    if kind is str or str in inner or get_literal(kind):
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if text == "none" else typed(text, next(a for a in arguments if a is not type(None)))
+    if origin is tuple and not text.strip().startswith("["):
+        return tuple(typed(part.strip(), arguments[0]) for part in text.split(",") if part.strip())
+    if kind is str or origin is Literal:
         return converted(text, kind)
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
     return converted(value, kind)
-
-
-def get_literal(kind: Any) -> bool:
-    """Tell whether a setting is one of several words."""
-    return "Literal" in str(kind)
 
 
 def shipped() -> dict[str, Traversable]:
@@ -327,7 +321,7 @@ def waiting_for(section: str, given: Mapping[str, object]) -> dict[str, object]:
         ends = given["schedule"] in ("cosine", "linear")
         later = {"max_epochs": 1.0} if ends and not {"max_steps", "max_epochs"} & set(given) else {}
         if given["schedule"] != "paper":
-            later["learning_rate"] = 0.001
+            later |= {"learning_rate": 0.001, "warmup_steps": 0}
     return later
 
 
@@ -340,9 +334,8 @@ def check_model(recipe: Recipe) -> None:
             f"model: the preset {recipe.model.preset} is a {PRESETS[recipe.model.preset][0]}, but {recipe.task} "
             f"needs a {recipe.architecture}"
         )
-    decided = sorted(DECIDED_BY_DATA & set(recipe.model_fields))
+    kind = ARCHITECTURES[recipe.architecture][0]
+    decided = sorted(DECIDED_BY_DATA & set(recipe.model_fields) & set(field_names(kind)))
     if decided:
         raise SettingsError(f"model: {', '.join(decided)} come from the data and are not set by a recipe")
-    from_mapping(
-        ARCHITECTURES[recipe.architecture][0], {"vocab_size": 1000, **preset, **recipe.model_fields}, where="model"
-    )
+    from_mapping(kind, {"vocab_size": 1000, **preset, **recipe.model_fields}, where="model")

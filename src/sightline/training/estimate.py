@@ -41,9 +41,9 @@ class Estimate:
     parameters: int
     memory_bytes: int | None
     """Of the whole process at its peak; None where the system does not tell. A graphics card's own is not counted."""
-    seconds: float | None
+    seconds: float | int | None
     """All updates, without validations and checkpoints; None where it is not known how many they are."""
-    tokens_per_second: float
+    tokens_per_second: float | int
     """Tokens of a batch, both sides of a pair and padding counted."""
 
     def sentence(self) -> str:

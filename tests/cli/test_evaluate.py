@@ -1,0 +1,195 @@
+"""`sightline evaluate`: the scores of the right kind, from files of any kind."""
+
+import gzip
+import json
+
+import pytest
+
+from sightline.evaluation import evaluate_classifier, evaluate_filler, evaluate_text, evaluate_translator
+from sightline.pipelines import load
+
+SOURCES, TARGETS = ["tiny models", "tell no tales", "models tell"], ["kleine Modelle", "sagen nichts", "Modelle sagen"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file and return its path."""
+
+    def write(name: str, *lines: str) -> str:
+        text = "".join(f"{line}\n" for line in lines)
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return str(path)
+
+    return write
+
+
+def values(ran) -> dict[str, object]:
+    [line] = ran.lines
+    found = json.loads(line)
+    found.pop("model")
+    return found
+
+
+def test_parallel_files_are_scored(sightline, folder, file):
+    model = folder("translator")
+    files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
+    expected = evaluate_translator(load(model), SOURCES, TARGETS, settings=load(model).settings(beam=2)).values
+    assert values(sightline("evaluate", model, *files, "--beam", 2, "--json")) == pytest.approx(expected)
+    assert "version:" in str(expected["bleu_signature"])
+
+
+def test_people_get_lines(sightline, folder, file):
+    model = folder("translator")
+    files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
+    ran = sightline("evaluate", model, *files)
+    assert ran.lines == evaluate_translator(load(model), SOURCES, TARGETS).lines()
+    assert ran.err == ""
+
+
+def test_columns_of_a_packed_table_are_scored(sightline, folder, file):
+    model = folder("translator")
+    rows = [f"{n}\t{target}\t{source}" for n, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True))]
+    path = file("test.tsv.gz", "id\tde\ten", *rows)
+    expected = evaluate_translator(load(model), SOURCES[:2], TARGETS[:2]).values
+    ran = sightline("evaluate", model, "--tsv", path, "--columns", "en,de", "--limit", 2, "--json")
+    assert values(ran) == pytest.approx(expected)
+
+
+def test_language_is_one_for_all_or_a_column(sightline, folder, file):
+    model = folder("polyglot")
+    languages = ["de", "fr", "de"]
+    rows = ["\t".join(row) for row in zip(SOURCES, TARGETS, languages, strict=True)]
+    expected = evaluate_translator(load(model), SOURCES, TARGETS, to=languages).values
+    assert values(sightline("evaluate", model, "--tsv", file("a.tsv", *rows), "--json")) == pytest.approx(expected)
+    pairs = ["\t".join(row) for row in zip(SOURCES, TARGETS, strict=True)]
+    one = evaluate_translator(load(model), SOURCES, TARGETS, to="fr").values
+    ran = sightline("evaluate", model, "--tsv", file("b.tsv", *pairs), "--to", "fr", "--json")
+    assert values(ran) == pytest.approx(one)
+
+
+def test_language_is_asked_for(sightline, folder, file):
+    files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
+    reason = "into which language? Give --to, one of de, fr"
+    assert sightline("evaluate", folder("polyglot"), *files) == (2, "", f"sightline: {reason}\n")
+
+
+def test_replies_are_scored_as_translations_are(sightline, folder, file):
+    model = folder("chat")
+    rows = ["\t".join(row) for row in zip(SOURCES, TARGETS, strict=True)]
+    expected = evaluate_translator(load(model), SOURCES, TARGETS).values
+    assert values(sightline("evaluate", model, "--tsv", file("a.tsv", *rows), "--json")) == pytest.approx(expected)
+
+
+def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
+    model = folder("generator")
+    long = ["tiny models tell no tales"] * 800  # read in several pieces, and still one document
+    path = file("text.txt", *long, "", "another", "one")
+    expected = evaluate_text(load(model), ["\n".join(long), "another\none"]).values
+    assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
+    first = evaluate_text(load(model), ["\n".join(long)]).values
+    assert values(sightline("evaluate", model, "--text", path, "--limit", 1, "--json")) == pytest.approx(first)
+
+
+def test_hidden_words_of_lines_are_found_again(sightline, folder, file):
+    model = folder("filler")
+    expected = evaluate_filler(load(model), SOURCES).values
+    path = file("text.txt", *SOURCES)
+    assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
+
+
+def test_labels_are_compared(sightline, folder, file):
+    model = folder("classifier")
+    examples = list(zip(SOURCES, ["good", "bad", "bad"], strict=True))
+    expected = evaluate_classifier(load(model), examples).values
+    path = file("labeled.txt", *["\t".join(example) for example in examples])  # a table, whatever it is called
+    assert values(sightline("evaluate", model, "--labeled", path, "--json")) == pytest.approx(expected)
+    path = file("labeled.jsonl", *[json.dumps({"text": text, "label": label}) for text, label in examples])
+    assert values(sightline("evaluate", model, "--labeled", path, "--json")) == pytest.approx(expected)
+
+
+def test_labels_of_pairs_are_compared(sightline, folder, file):
+    model = folder("classifier")
+    examples = [((source, target), "good") for source, target in zip(SOURCES, TARGETS, strict=True)]
+    expected = evaluate_classifier(load(model), examples).values
+    path = file("pairs.tsv", *[f"{first}\t{second}\t{label}" for (first, second), label in examples])
+    assert values(sightline("evaluate", model, "--labeled", path, "--pair", "--json")) == pytest.approx(expected)
+
+
+def test_labels_of_words_are_compared(sightline, folder, file):
+    model = folder("tagger")
+    examples = [(["tiny", "models"], ["NOUN", "NOUN"]), (["tell"], ["VERB"])]
+    expected = evaluate_classifier(load(model), examples).values
+    path = file("tags.jsonl", *[json.dumps({"tokens": words, "labels": labels}) for words, labels in examples])
+    assert values(sightline("evaluate", model, "--labeled", path, "--json")) == pytest.approx(expected)
+
+
+def test_what_is_left_out_is_said(sightline, folder, file):
+    files = ["--source", file("en", "tiny", "", "tell"), "--target", file("de", "klein", "", "")]
+    ran = sightline("evaluate", folder("translator"), *files, "--json")
+    assert values(ran)["sentences"] == 1
+    assert ran.err == f"{files[1]}: 1 kept; 1 blank, dropped; 1 with one blank side, dropped\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "line", "reason"),
+    [
+        (
+            "classifier",
+            "--labeled",
+            "tiny\tgod",
+            "unknown label 'god' (did you mean 'good'?): the model knows bad, good",
+        ),
+        ("classifier", "--labeled", "tiny", "this line has 1 column, 2 are needed (text, label)"),
+        ("translator", "--tsv", "a\tb\tc", "or say with --columns which ones to take"),
+        ("tagger", "--labeled", '{"tokens": ["a", "b"], "labels": ["NOUN"]}', "2 words have 1 labels: each needs one"),
+    ],
+)
+def test_line_that_cannot_be_scored_is_named(sightline, folder, file, name, option, line, reason):
+    path = file("test.jsonl" if name == "tagger" else "test.tsv", line)
+    ran = sightline("evaluate", folder(name), option, path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"sightline: {path}:1: ")
+    assert reason in ran.err
+
+
+def test_bad_bytes_are_refused_without_advice_for_training(sightline, folder, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"tiny\nm\xf6dels\n")
+    ran = sightline("evaluate", folder("generator"), "--text", path)
+    assert ran == (2, "", f"sightline: {path}:2:2: byte 2 of this line is not UTF-8: mend it\n")
+
+
+def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
+    ran = sightline("evaluate", folder("generator"), "--text", file("empty.txt"))
+    assert ran == (2, "", f"sightline: {tmp_path}/empty.txt: there is nothing to score: it is empty\n")
+    ran = sightline("evaluate", folder("generator"), "--text", tmp_path / "none")
+    assert ran == (2, "", f"sightline: {tmp_path}/none: there is no such file\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "give one test set: --source F --target F, --tsv F, --text F or --labeled F"),
+        (["--text", "a", "--tsv", "b"], "give one test set: --source F --target F, --tsv F, --text F or --labeled F"),
+        (["--source", "a"], "--source and --target come together: the same lines in two languages"),
+        (["--text", "a", "--target", "b"], "--source and --target come together: the same lines in two languages"),
+        (["--text", "a", "--pair"], "--pair is for --labeled, not for --text"),
+        (["--text", "a", "--columns", "1"], "--columns is for --tsv and --labeled, not for --text"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(sightline, folder, options, reason):
+    assert sightline("evaluate", folder("generator"), *options) == (2, "", f"sightline: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "advice"),
+    [
+        ("translator", "--text", "give --source or --tsv"),
+        ("generator", "--labeled", "give --text"),
+        ("tagger", "--tsv", "give --labeled"),
+    ],
+)
+def test_test_set_for_another_kind_is_refused(sightline, folder, name, option, advice):
+    reason = f"{folder(name)}: {option} is not for this model: {advice}"
+    assert sightline("evaluate", folder(name), option, "none") == (2, "", f"sightline: {reason}\n")

@@ -1,0 +1,94 @@
+"""Progress is for those who watch: on stderr, and only where it does not mix with results."""
+
+import io
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from sightline.cli.output import finite, put_json, put_row
+from sightline.cli.progress import busy, input_size, shown
+from sightline.cli.texts import text_blocks
+
+
+class Terminal(io.StringIO):
+    """What somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def on_terminal(monkeypatch) -> Callable[[], Terminal]:
+    """Let stderr be a terminal. To be called in the test: pytest puts its own stream there before."""
+
+    def look() -> Terminal:
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys, "stderr", stream := Terminal())
+        return stream
+
+    return look
+
+
+def read_through(give) -> list[str]:
+    give("one\ntwo\n")
+    return [text.text for block in shown(text_blocks(None)) for text in block]
+
+
+def test_bar_counts_lines_and_passes_them_on(give, on_terminal):
+    terminal = on_terminal()
+    assert read_through(give) == ["one", "two"]
+    assert "2 lines" in terminal.getvalue()
+
+
+def test_results_go_to_stdout_while_the_bar_is_there(give, on_terminal, capsys):
+    terminal = on_terminal()
+    give("one\n")
+    for _ in shown(text_blocks(None)):
+        put_row("result")
+    assert capsys.readouterr().out == "result\n"
+    assert "result" not in terminal.getvalue()
+
+
+def test_pipe_gets_no_bar(give, capsys):
+    assert read_through(give) == ["one", "two"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_results_on_the_same_terminal_need_no_bar(give, on_terminal, monkeypatch):
+    terminal = on_terminal()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert read_through(give) == ["one", "two"]
+    assert terminal.getvalue() == ""
+
+
+def test_size_of_a_file_is_known_and_that_of_a_pipe_is_not(give, monkeypatch, tmp_path):
+    give("one\n")
+    assert input_size() is None
+    path = tmp_path / "lines"
+    path.write_text("one\n")
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert input_size() == 4
+
+
+def test_long_work_is_named_on_a_terminal_only(on_terminal, monkeypatch):
+    terminal = on_terminal()
+    with busy("scoring …"):
+        pass
+    assert "scoring" in terminal.getvalue()
+    monkeypatch.setattr(sys, "stderr", quiet := io.StringIO())
+    with busy("scoring …"):
+        pass
+    assert quiet.getvalue() == ""
+
+
+def test_what_json_cannot_say_is_null(capsys):
+    put_json({"a": float("inf"), "b": [float("nan"), 1.5], "c": {"d": -float("inf")}, "e": "ä\n"})
+    assert capsys.readouterr().out == '{"a": null, "b": [null, 1.5], "c": {"d": null}, "e": "ä\\n"}\n'
+    assert finite("text") == "text"
+
+
+def test_columns_stay_columns(capsys):
+    put_row("a\tb", "c\nd", "")
+    assert capsys.readouterr().out == "a\\tb\tc\\nd\t\n"

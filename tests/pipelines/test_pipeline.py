@@ -1,0 +1,167 @@
+"""What every pipeline can do, and which one fits."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import sightline
+from sightline import pipelines
+from sightline.bundle import Bundle, save
+from sightline.errors import InputError
+from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator, load, pipeline_for
+from sightline.text import train_tokenizer
+
+from .tiny import (
+    BPE,
+    CHARACTERS,
+    LINES,
+    MASKING,
+    WORDS,
+    chat_bundle,
+    classifier_bundle,
+    filler_bundle,
+    generator_bundle,
+    many_languages_bundle,
+    tiny_model,
+    translator_bundle,
+    two_vocabularies_bundle,
+)
+
+MAKERS = {
+    translator_bundle: Translator,
+    many_languages_bundle: Translator,
+    two_vocabularies_bundle: Translator,
+    chat_bundle: Chat,
+    generator_bundle: Generator,
+    filler_bundle: Filler,
+    classifier_bundle: Classifier,
+}
+EVERY = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+TEXTS = ["the cat sat", "", "x", "a dog ran to the house"]
+
+
+@EVERY
+def test_folder_opens_as_the_pipeline_that_fits(make, tmp_path):
+    save(make(), tmp_path / "model")
+    for folder in (tmp_path / "model", tmp_path):  # the model, and the run it is in
+        pipeline = sightline.load(folder)
+        assert type(pipeline) is MAKERS[make]
+        assert pipeline.folder == folder
+    assert torch.equal(load(tmp_path).embed(["the cat"]), pipeline_for(make()).embed(["the cat"]))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tokenizer", "heads", "kind"),
+    [
+        ("transformer", BPE, None, Translator),
+        ("gpt", BPE, None, Generator),
+        ("bert", MASKING, ["masked_words", "sequence_classes"], Filler),
+        ("bert", MASKING, ["sequence_classes"], Classifier),
+        ("bert", MASKING, ["token_classes"], Classifier),
+        ("bert", MASKING, [], Pipeline),
+    ],
+)
+def test_model_that_does_not_say_what_it_is_for_is_judged_by_its_heads(architecture, tokenizer, heads, kind):
+    model = tiny_model(architecture, tokenizer, **({} if heads is None else {"heads": heads}))
+    pipeline = pipeline_for(Bundle(model, tokenizer))
+    assert type(pipeline) is kind
+    assert pipeline.embed(["the cat"]).shape == (1, 16)
+
+
+def test_model_without_a_tokenizer_is_said_plainly():
+    with pytest.raises(InputError, match=r"has no tokenizer \(tokenizer\.json\)"):
+        pipeline_for(Bundle(tiny_model("gpt", BPE)))
+
+
+def test_tokenizer_without_a_needed_token_is_said_plainly():
+    with pytest.raises(InputError, match="has no start token, which a Translator needs"):
+        Translator(Bundle(tiny_model("transformer", MASKING), MASKING))
+    with pytest.raises(InputError, match="has no mask token, which a Filler needs"):
+        Filler(Bundle(tiny_model("bert", BPE), BPE))
+    with pytest.raises(InputError, match="a GPT cannot do the work of a Filler"):
+        Filler(Bundle(tiny_model("gpt", MASKING), MASKING))
+
+
+@EVERY
+def test_vectors_of_many_texts_are_those_of_each(make):
+    pipeline = pipeline_for(make())
+    together = pipeline.embed(TEXTS, batch_tokens=20)
+    assert together.shape == (4, 16)
+    assert (together[1] == 0).all()
+    torch.testing.assert_close(together, torch.cat([pipeline.embed([text]) for text in TEXTS]), atol=1e-5, rtol=1e-5)
+    assert pipeline.embed([]).shape == (0, 16)
+
+
+def test_vector_is_the_mean_over_the_text_and_not_its_frame():
+    pipeline = pipeline_for(filler_bundle())
+    ids = MASKING.encode("the cat")
+    with torch.inference_mode():
+        hidden = pipeline.model.eval()(torch.tensor([[MASKING.cls_id, *ids, MASKING.sep_id]]))[0]
+    torch.testing.assert_close(pipeline.embed(["the cat"])[0], hidden[1:-1].mean(dim=0), atol=1e-6, rtol=1e-5)
+
+
+@EVERY
+def test_text_that_is_too_long_to_embed_is_refused(make):
+    with pytest.raises(InputError, match=r"text 2 has \d\d tokens, more than the 48"):
+        pipeline_for(make()).embed(["fine", "z" * 60])
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "words", "characters"])
+def test_word_vector_is_that_of_running_text(kind):
+    """The blank before a word is part of it where its token has one, and nothing where it is a token itself."""
+    tokenizer = train_tokenizer(kind, LINES, vocab_size=600)
+    pipeline = pipeline_for(Bundle(tiny_model("gpt", tokenizer), tokenizer, words=WORDS))
+    running, blank = tokenizer.encode("x cat"), tokenizer.encode(" ")
+    ids = running[len(tokenizer.encode("x")) :]
+    ids = ids[1:] if ids[:1] == blank else ids
+    expected = pipeline.weight[ids].mean(dim=0)
+    torch.testing.assert_close(pipeline.word_vectors(["cat"])[0], expected)
+
+
+def test_neighbors_are_the_words_of_largest_cosine():
+    pipeline = pipeline_for(generator_bundle())
+    vectors = pipeline.word_vectors(WORDS)
+    for word in (*WORDS, "unknown", "Ünknown"):
+        found = pipeline.neighbors(word, n=3)
+        cosines = torch.cosine_similarity(pipeline.word_vectors([word]), vectors)
+        expected = sorted((-float(c), w) for c, w in zip(cosines, WORDS, strict=True) if w != word)[:3]
+        assert [one.word for one in found] == [name for _, name in expected]
+        assert [one.similarity for one in found] == pytest.approx([-c for c, _ in expected], abs=1e-6)
+
+
+def test_neighbors_follow_a_model_that_learns():
+    pipeline = pipeline_for(generator_bundle())
+    pipeline.neighbors("cat", n=1)
+    with torch.no_grad():
+        pipeline.weight[:] = torch.randn(pipeline.weight.shape, generator=torch.Generator().manual_seed(1))
+        ids = pipeline.tokenizer.encode(" cat")
+        pipeline.weight[pipeline.tokenizer.encode(" dog")[0]] = pipeline.weight[ids].mean(dim=0)
+    assert len(pipeline.neighbors("cat", n=100)) == len(WORDS) - 1
+
+
+def test_neighbors_without_a_list_or_of_no_word_are_refused():
+    with pytest.raises(InputError, match=r"no list of words \(words\.txt\)"):
+        pipeline_for(two_vocabularies_bundle()).neighbors("cat")
+    for word in ("", " "):
+        with pytest.raises(InputError, match="is not a word"):
+            pipeline_for(generator_bundle()).neighbors(word)
+        with pytest.raises(InputError, match="is not a word"):
+            pipeline_for(generator_bundle(CHARACTERS)).neighbors(word)
+
+
+def test_public_names_are_there():
+    assert pipelines.__all__ == sorted(pipelines.__all__)
+    assert all(hasattr(pipelines, name) for name in pipelines.__all__)
+
+
+def test_package_names_what_it_gives_lazily():
+    assert sightline.load is load
+    assert {"load", "train", "__version__"} == set(sightline.__all__) <= set(dir(sightline))
+    with pytest.raises(AttributeError, match="module 'sightline' has no attribute 'lode'"):
+        sightline.lode  # noqa: B018
+    seen = "print('torch' in sys.modules)"
+    code = f"import sys, sightline; dir(sightline); {seen}; sightline.load; {seen}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "True"]

@@ -1,0 +1,47 @@
+"""Corpora of a few lines for every task, and settings with which a run takes a second."""
+
+import json
+from pathlib import Path
+
+TINY = {
+    "model.d_model": 16,
+    "model.n_heads": 2,
+    "model.d_ff": 32,
+    "tokenizer.vocab_size": 300,
+    "training.batch_tokens": 600,
+    "training.max_steps": 6,
+    "training.validate_every": 3,
+    "training.checkpoint_every": 2,
+    "training.log_every": 1,
+}
+LAYERS = {
+    "translation": {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1},
+    "chat": {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1},
+}
+WORDS = ("red", "green", "blue", "one", "two", "three", "cat", "dog", "bird")
+
+
+def sentence(number: int) -> str:
+    return " ".join(WORDS[(number * step + step) % len(WORDS)] for step in range(1, 4 + number % 3))
+
+
+def write_corpus(folder: Path, task: str, n: int = 60) -> Path:
+    """Write the file that a task learns from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = [sentence(number) for number in range(n)]
+    if task == "translation":
+        path, lines = folder / "pairs.tsv", [f"{s}\t{s.upper()} {i}" for i, s in enumerate(sentences)]
+    elif task == "chat":
+        path = folder / "dialogues.jsonl"
+        lines = [json.dumps({"turns": [s, f"you said {s}", "yes", "good"]}) for s in sentences]
+    elif task == "classification":
+        path, lines = folder / "labelled.tsv", [f"{s} {i}\t{WORDS[i % 3]}" for i, s in enumerate(sentences)]
+    else:
+        path, lines = folder / "text.txt", [s if i % 5 else f"{s}\n" for i, s in enumerate(sentences)]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def overrides(folder: Path, task: str, **more: object) -> dict[str, object]:
+    """Return settings for a run of a second."""
+    return {**TINY, **LAYERS.get(task, {"model.n_layers": 1}), "data.train": str(write_corpus(folder, task)), **more}

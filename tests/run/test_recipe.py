@@ -1,0 +1,135 @@
+"""Recipes: read, changed on the command line, checked as a whole, explained."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.errors import SettingsError
+from sightline.run.recipe import SECTIONS, meaning, parse_recipe, read_recipe, shipped
+
+GENERAL = ("translation", "chat", "language-model", "masked-language-model", "classification")
+PARTICULAR = ("phrases", "multi30k", "shakespeare", "paper-base", "paper-big")
+
+
+def test_the_promised_recipes_are_shipped():
+    assert set(shipped()) == {*GENERAL, *PARTICULAR}
+
+
+@pytest.mark.parametrize("name", [*GENERAL, *PARTICULAR])
+def test_every_shipped_recipe_reads_and_says_what_it_is(name):
+    recipe = read_recipe(name)
+    assert recipe.description
+    assert {section for section, *_ in recipe.options()} == set(SECTIONS)
+
+
+@pytest.mark.parametrize("name", [*GENERAL, *PARTICULAR])
+def test_every_option_has_a_meaning(name):
+    assert [key for _, key, _, meaning in read_recipe(name).options() if not meaning] == []
+
+
+def test_only_a_file_is_missing_from_the_general_recipes():
+    with pytest.raises(SettingsError, match=r"data\.train is missing.*sightline train translation data\.train=FILE"):
+        _ = read_recipe("translation").data
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "key", "value"),
+    [
+        ("data.train=my file=1.tsv", "data", "train", "my file=1.tsv"),
+        ("data.columns=1,2", "data", "columns", ("1", "2")),
+        ('data.columns=["1", "2"]', "data", "columns", ("1", "2")),
+        ("data.header=true", "data", "header", True),
+        ("training.max_steps=100", "training", "max_steps", 100),
+        ("training.patience=none", "training", "patience", None),
+        ("training.betas=0.9,0.99", "training", "betas", (0.9, 0.99)),
+        ("training.learning_rate=1e-3", "training", "learning_rate", 1e-3),
+        ("training.learning_rate=1", "training", "learning_rate", 1.0),
+        ("model.norm_order=post", "model", "norm_order", "post"),
+        ("model.size=small", "model", "size", "small"),
+        ("tokenizer.vocab_size=500", "tokenizer", "vocab_size", 500),
+        ("decoding.stop=.,!", "decoding", "stop", (".", "!")),
+    ],
+)
+def test_values_from_the_command_line_become_what_the_setting_needs(override, section, key, value):
+    found = read_recipe("translation").changed([override]).sections[section][key]
+    assert (tuple(found) if isinstance(found, list) else found) == value
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.trian=x", r"unknown setting 'data\.trian' \(did you mean 'data\.train'\?\)"),
+        ("dat.train=x", r"unknown section 'dat' \(did you mean 'data'\?\)"),
+        ("epochs=3", r"not of the form section\.key=value"),
+        ("training.max_steps=ten", r"training\.max_steps: 'ten' is not a whole number"),
+        ("training.max_steps=-1", r"max_steps must be above 0"),
+        ("training.optimizer=sgd", r"is not one of adam, adamw, muon"),
+        ("model.vocab_size=9", r"unknown setting 'model\.vocab_size'"),
+        ("model.n_heads=3", r"d_model .* is not a multiple of n_heads 3"),
+        ("model.preset=bert-base", r"the preset bert-base is a bert, but translation needs a transformer"),
+        ("model.preset=nothing", r"unknown preset 'nothing'"),
+    ],
+)
+def test_mistakes_are_named(override, message):
+    with pytest.raises(SettingsError, match=message):
+        read_recipe("translation").changed([override])
+
+
+def test_all_mistakes_are_named_at_once():
+    with pytest.raises(SettingsError, match=r"data\.trian.*training\.max_steps"):
+        read_recipe("translation").changed(["data.trian=x", "training.max_steps=ten"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task = 'translating'", r"task is 'translating', not one of .*did you mean translation"),
+        ("", "task is 'None'"),
+        ("task = 'chat'\n[trainning]", r"unknown entry 'trainning' \(did you mean 'training'"),
+        ("task = 'chat'\ndata = 3", r"\[data\] must be a section"),
+        ("task = ", "this is not TOML"),
+        ("task = 'chat'\n[model]\nn_classes = 3", "unknown setting 'n_classes'"),
+        ("task = 'translation'\n[model]\nvocab_size = 3", "vocab_size come from the data"),
+        ("task = 'chat'\n[training]\nschedule = 'cosine'\nmax_steps = 5\nwarmup_steps = 9", "warmup_steps .9. must be fewer"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_a_sentence(text, message):
+    with pytest.raises(SettingsError, match=message):
+        parse_recipe(text, name="mine", where="mine.toml")
+
+
+def test_an_unknown_recipe_names_the_known_ones():
+    with pytest.raises(SettingsError, match=r"unknown recipe 'translatoin' \(did you mean 'translation'"):
+        read_recipe("translatoin")
+
+
+def test_a_recipe_of_ones_own_is_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('task = "chat"\n[data]\ntrain = "d.jsonl"\n', encoding="utf-8")
+    recipe = read_recipe(str(path))
+    assert (recipe.name, recipe.task, recipe.data.train) == ("mine", "chat", "d.jsonl")
+    with pytest.raises(SettingsError, match="this recipe cannot be read"):
+        read_recipe(tmp_path / "other.toml")
+
+
+def test_values_given_from_python_are_checked_too():
+    recipe = read_recipe("translation").with_values({"data.train": "x.tsv", "training.max_steps": 5})
+    assert recipe.data.train == "x.tsv"
+    with pytest.raises(SettingsError, match="unknown setting 'training.max_step'"):
+        recipe.with_values({"training.max_step": 5})
+
+
+@given(st.text(max_size=30))
+def test_no_override_is_a_traceback(text):
+    try:
+        read_recipe("chat").changed([text])
+    except SettingsError:
+        pass
+
+
+def test_every_setting_of_every_section_is_documented():
+    for kind in SECTIONS.values():
+        for item in dataclasses.fields(kind):
+            assert meaning(kind, item.name), f"{kind.__name__}.{item.name}"

@@ -1,0 +1,170 @@
+"""A recipe carried out, task by task: from a file to a model folder that answers."""
+
+import json
+
+import pytest
+
+import sightline
+from sightline import bundle
+from sightline.bundle.purpose import Task
+from sightline.errors import RefusedError, SettingsError
+from sightline.run import train
+from sightline.training.metrics import read
+from sightline.training.report import SilentReporter
+
+from .small import overrides, write_corpus
+
+TASKS = ("translation", "chat", "language-model", "masked-language-model", "classification")
+
+
+def trained(tmp_path, task: Task, **more):
+    reporter = SilentReporter()
+    out = tmp_path / "runs" / "one"
+    return train(task, overrides(tmp_path, task, **more), out=out, reporter=reporter), reporter
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def run(request, tmp_path_factory):
+    """One small run of each task, looked at by several tests."""
+    result, reporter = trained(tmp_path_factory.mktemp("run"), request.param)
+    return request.param, result, reporter
+
+
+def test_a_run_leaves_a_model_that_does_its_task(run):
+    task, result, _ = run
+    model = sightline.load(result.folder)
+    answers = {
+        "translation": lambda: model.translate("red cat"),
+        "chat": lambda: model.reply(["red cat"]),
+        "language-model": lambda: model.generate("red cat", max_length=5),
+        "masked-language-model": lambda: model.fill("red [MASK] cat")[0].candidates[0].text,
+        "classification": lambda: model.classify(["red cat"])[0].label,
+    }
+    assert isinstance(answers[task](), str)
+    assert model.neighbors("red", n=3)
+
+
+def test_a_run_writes_down_what_it_did(run):
+    task, result, _ = run
+    journal = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))
+    assert journal["resolved"]["task"] == task
+    assert journal["resolved"]["training"]["max_steps"] == 6
+    assert journal["outcome"]["ending"] == "steps"
+    assert journal["outcome"]["scores"]["validation_loss"] > 0
+    records = read(result.folder / "metrics.jsonl")
+    assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in records if "validation_loss" in record] == [3, 6]
+
+
+def test_the_model_card_has_data_training_and_scores(run):
+    _, result, _ = run
+    card = (result.folder / "model" / "README.md").read_text(encoding="utf-8")
+    for heading in ("What it is for", "Data", "Training", "Scores on the validation set"):
+        assert f"## {heading}" in card
+    assert "seed 1" in card
+
+
+def test_a_run_says_what_it_will_take_and_what_to_type_next(run):
+    _, result, reporter = run
+    assert any("parameters, about" in fact for fact in reporter.facts)
+    assert reporter.facts[-1].startswith(f"the model is in {result.folder / 'model'}; next: sightline ")
+    assert reporter.samples or reporter.validations
+
+
+def test_a_finished_run_goes_on_with_more_steps_as_if_they_had_been_there(tmp_path):
+    short, _ = trained(tmp_path, "translation", **{"training.schedule": "constant", "training.learning_rate": 0.01})
+    train(None, {"training.max_steps": 9}, out=short.folder, resume=True)
+    whole = train(
+        "translation",
+        overrides(
+            tmp_path,
+            "translation",
+            **{"training.schedule": "constant", "training.learning_rate": 0.01, "training.max_steps": 9},
+        ),
+        out=tmp_path / "runs" / "two",
+    )
+    losses = [[r["loss"] for r in read(f / "metrics.jsonl") if "loss" in r] for f in (short.folder, whole.folder)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 9
+
+
+def test_a_run_cannot_go_on_with_other_settings(tmp_path):
+    result, _ = trained(tmp_path, "translation")
+    with pytest.raises(RefusedError, match=r"training\.seed was 1 and is 2"):
+        train(None, {"training.seed": 2}, out=result.folder, resume=True)
+
+
+def test_a_run_cannot_go_on_with_other_data(tmp_path):
+    result, _ = trained(tmp_path, "translation")
+    write_corpus(tmp_path, "translation", n=70)
+    with pytest.raises(RefusedError, match=r"data\.sha256 was"):
+        train(None, out=result.folder, resume=True)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    result, _ = trained(tmp_path, "translation")
+    with pytest.raises(RefusedError, match="holds a run already: add --resume"):
+        train("translation", overrides(tmp_path, "translation"), out=result.folder)
+
+
+def test_there_must_be_something_to_resume(tmp_path):
+    with pytest.raises(RefusedError, match="holds no run to go on with"):
+        train("translation", out=tmp_path / "nothing", resume=True)
+    with pytest.raises(SettingsError, match="say which recipe to follow"):
+        train(None)
+
+
+def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_path):
+    first = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "a")
+    encoded = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")}
+    second = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "b")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")} == encoded
+    weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (first.folder, second.folder)]
+    assert weights[0] == weights[1]
+
+
+def test_source_and_target_may_have_a_vocabulary_each(tmp_path):
+    result, _ = trained(tmp_path, "translation", **{"tokenizer.separate": True, "model.tied_output": False})
+    kept = bundle.load(result.folder)
+    assert kept.target_tokenizer is not None
+    assert kept.model.config.target_vocab_size == kept.target_tokenizer.vocab_size
+    assert isinstance(sightline.load(result.folder).translate("red cat"), str)
+
+
+def test_one_model_can_translate_into_several_languages(tmp_path):
+    path = tmp_path / "many.tsv"
+    lines = [f"red {n}\t{word} {n}\t{language}" for n in range(40) for language, word in (("de", "rot"), ("fr", "rouge"))]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    result, _ = trained(tmp_path, "translation", **{"data.train": str(path), "data.languages": ["de", "fr"]})
+    model = sightline.load(result.folder)
+    assert model.languages == ("de", "fr")
+    assert isinstance(model.translate("red 1", to="fr"), str)
+
+
+def test_classification_of_pairs_and_of_words(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("\n".join(f"red {n}\tblue {n}\t{'yes' if n % 2 else 'no'}" for n in range(40)), encoding="utf-8")
+    result, _ = trained(tmp_path, "classification", **{"data.train": str(pairs), "data.classified": "pair"})
+    assert sightline.load(result.folder).classify([("red 1", "blue 1")])[0].label in ("yes", "no")
+    words = tmp_path / "words.jsonl"
+    rows = [{"tokens": ["the", f"dog{n}"], "labels": ["DET", "NOUN"]} for n in range(40)]
+    words.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = train(
+        "classification",
+        overrides(tmp_path, "classification", **{"data.train": str(words), "data.classified": "words"}),
+        out=tmp_path / "runs" / "words",
+    )
+    assert len(sightline.load(result.folder).tag(["the", "cat"])) == 2
+
+
+def test_a_classifier_can_begin_with_a_model_that_fills_in_words(tmp_path):
+    start, _ = trained(tmp_path, "masked-language-model")
+    sizes = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_layers", "tokenizer.vocab_size")
+    settings = {k: v for k, v in overrides(tmp_path, "classification").items() if k not in sizes}
+    settings |= {"model.start": str(start.folder), "training.max_steps": 1, "training.learning_rate": 1e-12}
+    result = train("classification", settings, out=tmp_path / "runs" / "fine")
+    before, after = (dict(bundle.load(f).model.named_parameters()) for f in (start.folder, result.folder))
+    name = "encoder.layers.0.self_attention.query.weight"
+    assert (before[name] - after[name]).abs().max() < 1e-6
+    with pytest.raises(SettingsError, match="is a bert, but translation needs a transformer"):
+        train("translation", {"data.train": "x.tsv", "model.start": str(start.folder)}, out=tmp_path / "runs" / "no")

@@ -1,0 +1,161 @@
+"""What a run will take is measured, and measuring leaves no trace."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from sightline.training import estimate as module
+from sightline.training.estimate import Estimate, estimate
+from sightline.training.state import TrainingState
+
+from .small import generators_now, small_batch, total_loss
+from .toy import FAMILIES, SETTINGS, digest, fingerprint, new_state, train
+
+
+def tried(state: TrainingState, family: str = "gpt", **changes) -> Estimate:
+    batches = [small_batch(family), small_batch(family, length=7)]
+    asked = {"n_updates": 10, "accumulate": 1, "averaged": False, **changes}
+    return estimate(state.model, batches, total_loss, optimizer=state.optimizer, **asked)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
+def test_run_is_the_same_to_the_last_bit_with_and_without_the_trial(family, optimizer):
+    settings = replace(SETTINGS, optimizer=optimizer, weight_decay=0.0 if optimizer == "adam" else 0.1)
+    runs = []
+    for trial in (False, True):
+        torch.manual_seed(3)
+        state = new_state(family, settings)
+        if trial:
+            tried(state, family)
+        runs.append((train(state, settings, n_batches=8), fingerprint(state)))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_resumed_run_keeps_its_pending_gradients_and_what_its_optimiser_remembers(accumulate):
+    state = new_state()
+    train(state, SETTINGS, n_batches=5)  # an update, and two batches that wait for the next
+    before, generators = fingerprint(state), generators_now()
+    rates = [group["lr"] for part in state.optimizer.parts for group in part.param_groups]
+    tried(state, accumulate=accumulate)
+    assert fingerprint(state) == before
+    assert generators_now() == generators
+    assert [group["lr"] for part in state.optimizer.parts for group in part.param_groups] == rates
+
+
+def test_everything_is_put_back_when_the_trial_fails():
+    state = new_state()
+    state.model.eval()
+    train(state, SETTINGS, n_batches=4)
+    before = fingerprint(state)
+
+    def failing(model, batch):
+        torch.rand(3)
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        estimate(
+            state.model, [small_batch("gpt")], failing,
+            n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False,
+        )  # fmt: skip
+    assert fingerprint(state) == before
+    assert not any(part.training for part in state.model.modules())
+
+
+def test_gradient_that_is_not_finite_does_not_spoil_the_weights():
+    state = new_state()
+    before = digest(state.model.parameters())
+    estimate(
+        state.model, [small_batch("gpt")], lambda model, batch: total_loss(model, batch) * float("inf"),
+        n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False,
+    )  # fmt: skip
+    assert digest(state.model.parameters()) == before
+
+
+def test_time_is_that_of_all_batches_and_updates(monkeypatch):
+    """On a clock that goes on by a second whenever it is read, everything takes one second."""
+    seconds = iter(range(10_000))
+    monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(seconds)))
+    found = tried(new_state(), n_updates=10, accumulate=3)
+    assert found.seconds == 10 * (3 + 1)
+    assert found.tokens_per_second == 3 * 15 / 4
+
+
+def test_time_of_a_run_without_a_known_end_is_not_said():
+    found = tried(new_state(), n_updates=None)
+    assert found.seconds is None
+    assert found.tokens_per_second > 0
+
+
+def test_parameters_are_counted_once_where_they_are_tied():
+    state = new_state("transformer")
+    assert tried(state, "transformer").parameters == sum(p.numel() for p in state.model.parameters())
+
+
+def test_average_adds_the_weights_once_more(monkeypatch):
+    monkeypatch.setattr(module, "peak_memory", lambda: 1_000_000)
+    state = new_state()
+    found = tried(state, averaged=True)
+    assert found.memory_bytes == 1_000_000 + 4 * found.parameters
+    assert tried(state).memory_bytes == 1_000_000
+
+
+def test_what_is_set_aside_is_not_counted(monkeypatch):
+    monkeypatch.setattr(module, "peak_memory", lambda: 1_000_000)
+    state = new_state()
+    train(state, SETTINGS, n_batches=4)
+    kinds = state.tensors()
+    aside = sum(tensor.nbytes for kind in ("optimizer", "gradients") for tensor in kinds[kind].values())
+    assert tried(state).memory_bytes == 1_000_000 - aside
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (Estimate(1_620_000, 310_400_000, 160.2, 1e4), "1.6 M parameters, about 310 MB of memory, about 2 min 40 s"),
+        (Estimate(213_000_000, 4_240_000_000, None, 1e4), "213 M parameters, about 4.3 GB of memory"),
+        (Estimate(999, None, 0.1, 1e4), "999 parameters, about 1 s"),
+        (Estimate(1000, 3, 90_000, 1e4), "1.0 k parameters, about 1 MB of memory, about 1 d 1 h"),
+    ],
+)
+def test_estimate_is_said_in_a_sentence(found, sentence):
+    assert found.sentence() == sentence
+
+
+def test_peak_is_known_without_proc(monkeypatch):
+    known = module.peak_memory()
+    monkeypatch.setattr(module, "STATUS", Path("/does/not/exist"))
+    assert abs(module.peak_memory() - known) < 0.05 * known
+
+
+MEASURE = """
+import sys, torch
+sys.path.insert(0, {tests!r})
+from training.small import small_batch, total_loss
+from training.toy import new_state, SETTINGS
+from sightline.training.estimate import estimate, forget_peak, peak_memory
+state = new_state("gpt", d_model=64, d_ff=256, vocab_size=30_000, max_length=128)
+state.average = None
+ballast = torch.ones(40_000_000)  # reading the data took more than training will
+del ballast
+batch = small_batch("gpt", n_rows=8, length=60, words=30_000)
+found = estimate(state.model, [batch], total_loss, n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False)
+forget_peak()
+for step in range(1, 4):
+    total_loss(state.model, batch).backward()
+    state.optimizer.update(step, learning_rate=1e-3)
+    state.optimizer.zero_grad()
+print(found.memory_bytes / peak_memory())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the peak cannot be counted anew")
+def test_memory_is_what_the_run_then_needs():
+    code = MEASURE.format(tests=str(Path(__file__).parents[1]))
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 0.9 < float(told) < 1.15
