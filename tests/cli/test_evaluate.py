@@ -142,6 +142,7 @@ def test_what_is_left_out_is_said(sightline, folder, file):
         ),
         ("classifier", "--labeled", "tiny", "this line has 1 column, 2 are needed (text, label)"),
         ("translator", "--tsv", "a\tb\tc", "or say with --columns which ones to take"),
+        ("polyglot", "--tsv", "a\tb", "3 are needed (source, target, language; or give --to)"),
         ("tagger", "--labeled", '{"tokens": ["a", "b"], "labels": ["NOUN"]}', "2 words have 1 labels: each needs one"),
     ],
 )

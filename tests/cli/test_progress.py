@@ -89,6 +89,15 @@ def test_what_json_cannot_say_is_null(capsys):
     assert finite("text") == "text"
 
 
+def test_terminal_gets_what_it_can_show(monkeypatch):
+    data = io.BytesIO()
+    stream = io.TextIOWrapper(data, encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    put_row("ä", "日")
+    assert data.getvalue() == "ä\t?\n".encode("latin-1")
+
+
 def test_columns_stay_columns(capsys):
     put_row("a\tb", "c\nd", "")
     assert capsys.readouterr().out == "a\\tb\tc\\nd\t\n"

@@ -43,10 +43,10 @@ def test_stream_is_what_generate_returns(generator, way, prompt):
 
 @given(seed=st.integers(0, 10_000), stop=st.sampled_from([(), ("e",), ("the", "�"), (" ", "ab")]))
 @settings(max_examples=15)
-def test_stream_of_anything_is_what_generate_returns(simple, seed, stop):
+def test_stream_of_anything_is_what_generate_returns(generator, seed, stop):
     """High temperatures write bytes that are no characters: these are held back, and come out the same."""
     way = {"temperature": 4.0, "seed": seed, "stop": stop, "max_length": 24}
-    assert "".join(simple.stream("the", **way)) == simple.generate("the", **way)
+    assert "".join(generator.stream("the", **way)) == generator.generate("the", **way)
 
 
 @EVERY_WAY

@@ -1,7 +1,10 @@
 """Corpora of a few lines for every task, and settings with which a run takes a second."""
 
+import hashlib
 import json
 from pathlib import Path
+
+from sightline import bundle
 
 TINY = {
     "model.d_model": 16,
@@ -45,3 +48,11 @@ def write_corpus(folder: Path, task: str, n: int = 60) -> Path:
 def overrides(folder: Path, task: str, **more: object) -> dict[str, object]:
     """Return settings for a run of a second."""
     return {**TINY, **LAYERS.get(task, {"model.n_layers": 1}), "data.train": str(write_corpus(folder, task)), **more}
+
+
+def weights_of(run: Path) -> str:
+    """Return what tells the weights of a run's model from others that differ in one bit."""
+    digest = hashlib.sha256()
+    for name, parameter in sorted(bundle.load(run).model.named_parameters()):
+        digest.update(name.encode() + parameter.detach().numpy().tobytes())
+    return digest.hexdigest()

@@ -12,7 +12,7 @@ from sightline.run import train
 from sightline.training.metrics import read
 from sightline.training.report import SilentReporter
 
-from .small import overrides, write_corpus
+from .small import overrides, weights_of, write_corpus
 
 TASKS = ("translation", "chat", "language-model", "masked-language-model", "classification")
 
@@ -119,8 +119,7 @@ def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_p
     encoded = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")}
     second = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "b")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")} == encoded
-    weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (first.folder, second.folder)]
-    assert weights[0] == weights[1]
+    assert weights_of(first.folder) == weights_of(second.folder)
 
 
 def test_source_and_target_may_have_a_vocabulary_each(tmp_path):

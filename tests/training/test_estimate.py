@@ -118,7 +118,7 @@ def test_what_is_set_aside_is_not_counted(monkeypatch):
     ("found", "sentence"),
     [
         (Estimate(1_620_000, 310_400_000, 160.2, 1e4), "1.6 M parameters, about 310 MB of memory, about 2 min 40 s"),
-        (Estimate(213_000_000, 4_240_000_000, None, 1e4), "213 M parameters, about 4.3 GB of memory"),
+        (Estimate(213_000_000, 4_260_000_000, None, 1e4), "213 M parameters, about 4.3 GB of memory"),
         (Estimate(999, None, 0.1, 1e4), "999 parameters, about 1 s"),
         (Estimate(1000, 3, 90_000, 1e4), "1.0 k parameters, about 1 MB of memory, about 1 d 1 h"),
     ],

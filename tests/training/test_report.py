@@ -203,6 +203,17 @@ def test_cursor_is_never_left_hidden():
     reporter.end()
 
 
+def test_terminal_can_show_one_run_after_another():
+    reporter, stream, _ = drawn()
+    reporter.end()
+    for step in (3, 5):
+        reporter.begin(total_steps=10, step=step)
+        reporter.end()
+        reporter.say("between")
+    assert stream.getvalue().count("between\n") == 2
+    assert "5 of 10" in stream.getvalue()
+
+
 def test_what_others_write_to_stderr_is_put_above_the_bar_and_stderr_comes_back():
     before = sys.stderr
     reporter, stream, _ = drawn()

@@ -23,6 +23,7 @@ WORDING = {
     ", or set data.on_bad_utf8 to replace or skip": "",
     " (or say so with data.format)": "",
     "data.columns": "--columns",
+    "(source, target, language)": "(source, target, language; or give --to)",
     "there is nothing to learn from": "there is nothing to score",
 }
 """What the readers say to someone who trains, and what that is here."""

@@ -1,6 +1,7 @@
-r"""What a command prints: a line for each result, in UTF-8 whatever the locale says, and at once.
+r"""What a command prints: a line for each result, at once, in UTF-8 whatever the locale says.
 
-A text may hold line breaks, a line may not: plain lines have them written out, as \n; JSON keeps them.
+A terminal gets what it can show. A text may hold line breaks, a line may not: plain lines have them written out, as
+\n; JSON keeps them.
 """
 
 import json
@@ -16,8 +17,8 @@ COLUMN_ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 def put(text: str) -> None:
     """Write to stdout and let whoever reads it have it now."""
     stream: Any = sys.stdout
-    if stream.encoding.lower() != "utf-8" and not stream.isatty():
-        stream.reconfigure(encoding="utf-8")
+    if (stream.encoding or "utf-8").lower() != "utf-8":
+        stream.reconfigure(**({"errors": "replace"} if stream.isatty() else {"encoding": "utf-8"}))
     stream.write(text)
     stream.flush()
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from sightline.errors import InputError
 
-BLOCK = 1 << 16
+BLOCK = 1 << 15
 """Bytes read at a time: as many sentences as batches are cut from at once."""
 
 LONGEST = 1 << 20

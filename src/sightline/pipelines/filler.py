@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS, batches
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import grid
+from sightline.pipelines.rows import grid, real_tokens
 from sightline.text.batch import MaskedBatch
 
 MASK = "[MASK]"
@@ -76,8 +75,8 @@ class Filler(Pipeline):
         for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
             with self.at_work():
                 ids, lengths = grid([rows[number] for number in chosen], like=self.weight)
-                real = torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
-                hidden = self.model(ids, lengths=lengths, packed=True)[ids[real] == self.mask_id]
+                masked = ids[real_tokens(ids, lengths)] == self.mask_id
+                hidden = self.model(ids, lengths=lengths, packed=True)[masked]
                 scores = self.model.masked_words(hidden).float().softmax(dim=1).cpu()
             gaps = [(number, gap) for number in chosen for gap in self.gaps(texts[number])]
             for (number, gap), probabilities in zip(gaps, scores, strict=True):
@@ -88,8 +87,9 @@ class Filler(Pipeline):
         """Return the log-probability of every word that a batch hides, and whether none is likelier."""
         batch = batch.to(self.weight.device)
         with self.at_work():
-            hidden = self.model(batch.inputs, segments=batch.segments, lengths=batch.lengths)[batch.chosen]
-            likely = self.model.masked_words(hidden).float().log_softmax(dim=1)
+            hidden = self.model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
+            chosen = batch.chosen[real_tokens(batch.inputs, batch.lengths)]
+            likely = self.model.masked_words(hidden[chosen]).float().log_softmax(dim=1)
             return likely.gather(1, batch.targets[:, None])[:, 0].cpu(), (likely.argmax(dim=1) == batch.targets).cpu()
 
     def row(self, text: str) -> list[int]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sightline.model import GPT
 from sightline.pipelines.batches import batches
-from sightline.pipelines.rows import grid
+from sightline.pipelines.rows import grid, real_tokens
 from sightline.training.loss import chunks
 
 USUAL_BLOCK = 1_024
@@ -28,10 +28,10 @@ def foreseen(model: GPT, documents: Sequence[Sequence[int]], *, batch_tokens: in
     found: list[Tensor] = [torch.empty(0)] * len(blocks)
     for chosen in batches([len(block) - 1 for block in blocks], batch_tokens=batch_tokens):
         ids, lengths = grid([blocks[number] for number in chosen], like=model.output.weight)
-        read = torch.arange(ids.size(1) - 1, device=ids.device) < (lengths - 1)[:, None]
-        hidden = model.decode(ids[:, :-1], lengths=lengths - 1, packed=True)
-        likely = token_log_probabilities(model, hidden, ids[:, 1:][read]).cpu()
-        for number, part in zip(chosen, torch.split(likely, (lengths - 1).tolist()), strict=True):
+        read, targets, lengths = ids[:, :-1], ids[:, 1:], lengths - 1
+        hidden = model.decode(read, lengths=lengths, packed=True)
+        likely = token_log_probabilities(model, hidden, targets[real_tokens(targets, lengths)]).cpu()
+        for number, part in zip(chosen, torch.split(likely, lengths.tolist()), strict=True):
             found[number] = part
     parts: list[list[Tensor]] = [[torch.empty(0)] for _ in documents]
     for (number, _), part in zip(places, found, strict=True):

@@ -43,17 +43,16 @@ class WordList:
     def spell(self, words: Sequence[str]) -> list[list[int]]:
         """Return the ids of words as they stand in running text."""
         blank = self.tokenizer.encode(" ")
-        rows = []
-        for word, ids in zip(words, self.tokenizer.encode_batch([f" {word}" for word in words]), strict=True):
-            alone = ids[len(blank) :] if blank and ids[: len(blank)] == blank else ids
-            if not word.strip() or not alone:
-                raise InputError(f"{word[:60]!r} is not a word: it has no letters")
-            rows.append(alone)
-        return rows
+        rows = self.tokenizer.encode_batch([f" {word}" for word in words])
+        return [row[len(blank) :] if row[: len(blank)] == blank else row for row in rows]
 
     def vectors(self, words: Sequence[str], weight: Float[Tensor, "V E"]) -> Float[Tensor, "n E"]:
         """Return the vectors of any words, from the embeddings of all tokens."""
-        return mean_embeddings(self.spell(words), weight)
+        rows = self.spell(words)
+        for word, ids in zip(words, rows, strict=True):
+            if not word.strip() or not ids:
+                raise InputError(f"{word[:60]!r} is not a word: there is nothing to read in it")
+        return mean_embeddings(rows, weight)
 
     def nearest(self, word: str, weight: Float[Tensor, "V E"], *, n: int) -> list[Neighbor]:
         """Return the n words of the list that are nearest to a word, itself left out; in a tie the more frequent."""

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from sightline.bundle import Bundle
 from sightline.decoding import DecodingSettings, Hypothesis, Request, search
 from sightline.errors import InputError
 from sightline.model import Transformer
 from sightline.pipelines.batches import batches
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import grid
+from sightline.pipelines.rows import grid, real_tokens
 from sightline.pipelines.steps import attentive_step_of, step_of
 from sightline.pipelines.writing import finished
 from sightline.text import Tokenizer
@@ -75,7 +73,7 @@ class Rewriter(Pipeline):
             end_ids=[self.end_id],
             prefixes=prefixes if any(prefixes) else None,
             to_text=self.writer.decode,
-            source_mask=torch.arange(ids.size(1), device=ids.device) < lengths[:, None],
+            source_mask=real_tokens(ids, lengths),
             device=ids.device,
         )
         step = attentive_step_of(self.model) if settings.coverage_penalty else step_of(self.model)

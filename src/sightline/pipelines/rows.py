@@ -3,15 +3,22 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from sightline.text.batch import padded
 
 
-def grid(
-    rows: Sequence[Sequence[int]], *, like: Tensor, pad_id: int = 0
-) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
-    """Return rows as one grid, padded on the right (with anything: nobody looks at it), and their lengths."""
-    ids, lengths = padded([np.asarray(row, dtype=np.int64) for row in rows], pad_id=pad_id)
+def grid(rows: Sequence[Sequence[int]], *, like: Tensor) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
+    """Return rows as one grid, padded on the right, and their lengths; on the device of `like`.
+
+    What the padding is does not matter: lengths tell where it is, and nothing looks at it.
+    """
+    ids, lengths = padded([np.asarray(row, dtype=np.int64) for row in rows], pad_id=0)
     return ids.to(like.device), lengths.to(like.device)
+
+
+def real_tokens(ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
+    """Say which places of a grid hold a token, and not padding."""
+    return torch.arange(ids.size(1), device=ids.device) < lengths[:, None]

@@ -67,9 +67,8 @@ def train(
     with ExitStack() as stack:
         rank = stack.enter_context(joined_rank())
         stack.enter_context(locked(folder) if rank.is_main else nullcontext())
-        stop = stack.enter_context(stop_on_signals())
         stack.callback(reporter.end)
-        return carry_out(asked, folder, rank, stop, reporter, resume=resume, tensorboard=tensorboard)
+        return carry_out(asked, folder, rank, reporter, resume=resume, tensorboard=tensorboard)
 
 
 def check(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), *, out: Path) -> SelfCheck:
@@ -114,7 +113,6 @@ def carry_out(
     recipe: Recipe,
     folder: Path,
     rank: Rank,
-    stop: StopRequest,
     reporter: Reporter,
     *,
     resume: bool,
@@ -134,20 +132,16 @@ def carry_out(
         facts = entries_of(ready, journal)
         for change in check_same(journal["resolved"], facts["resolved"], folder) if journal else ():  # type: ignore[arg-type]
             reporter.warn(f"going on with other settings: {change}")
-        write_journal(folder, facts)
         if not resume:
             bundle.save(ready.bundle, first_snapshot(folder))
+        write_journal(folder, facts)  # only now is it a run that can go on
         rank.barrier()
     goes_on = bool(resume and restore(ready, folder, reporter))
     compile_layers(ready)
     foretell(ready, rank, reporter)
-    ending = train_loop(
-        ready.state,
-        ready.feed,
-        ready.objective,
-        ready.settings,
-        surroundings(ready, folder, rank, stop, reporter, tensorboard=tensorboard, goes_on=goes_on),
-    )
+    with stop_on_signals() as stop:  # from here on there is something to save
+        around = surroundings(ready, folder, rank, stop, reporter, tensorboard=tensorboard, goes_on=goes_on)
+        ending = train_loop(ready.state, ready.feed, ready.objective, ready.settings, around)
     reporter.end()
     scores = best_scores(ready, folder, final=ending != "signal") if rank.is_main else {}
     if rank.is_main:
@@ -228,6 +222,8 @@ def carded(ready: Prepared, model: Model, sections: Mapping[str, str]) -> str:
 def best_scores(ready: Prepared, folder: Path, *, final: bool) -> dict[str, Metric]:
     """Return the scores of the best model: of its validation, and at the end of the run those of the model as kept."""
     step = ready.state.progress.best_step
+    if step is None:
+        return {}
     records = (r for r in reversed(read(folder / METRICS)) if r["step"] == step and "validation_loss" in r)
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
     if final and (folder / MODEL).exists():

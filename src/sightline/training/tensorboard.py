@@ -15,8 +15,8 @@ from sightline.training.wording import VALIDATED, Sample
 class TensorBoardWriter:
     """Writes events into a folder, each flushed, so that curves grow while the run goes on.
 
-    A run that goes on from a checkpoint gives the step after it as `purge_step`: what was written of that step and later
-    ones is then hidden, and no curve is drawn twice.
+    A run that goes on from a checkpoint gives the step after it as `purge_step`: what was written of that step and of
+    later ones is then hidden, and no curve is drawn twice.
     """
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:

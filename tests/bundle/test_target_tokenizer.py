@@ -1,0 +1,36 @@
+"""Two vocabularies: each side keeps its own tokenizer."""
+
+import pytest
+
+from sightline.bundle import Bundle, load, save
+from sightline.errors import ModelFileError
+from sightline.text import train_bpe
+
+from .tiny import TOKENIZER, tiny_model
+
+TARGETS = train_bpe(["winzige Modelle"] * 3, vocab_size=265)
+
+
+def test_tokenizer_for_targets_comes_back(tmp_path):
+    model = tiny_model("transformer", target_vocab_size=TARGETS.vocab_size, tied_output=False)
+    save(Bundle(model, TOKENIZER, target_tokenizer=TARGETS), tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.tokenizer.to_json() == TOKENIZER.to_json()
+    assert loaded.target_tokenizer.to_json() == TARGETS.to_json()
+    assert loaded.target_tokenizer.end_id not in loaded.target_tokenizer.encode("</s>")
+
+
+def test_tokenizer_for_targets_that_got_lost_is_missed(tmp_path):
+    model = tiny_model("transformer", target_vocab_size=TARGETS.vocab_size, tied_output=False)
+    save(Bundle(model, TOKENIZER, target_tokenizer=TARGETS), tmp_path / "model")
+    (tmp_path / "model/target_tokenizer.json").unlink()
+    with pytest.raises(ModelFileError, match=r"target_tokenizer\.json: is missing, though config\.json names"):
+        load(tmp_path / "model")
+
+
+def test_tokenizer_for_targets_must_fit(tmp_path):
+    model = tiny_model("transformer", target_vocab_size=3_000, tied_output=False)
+    with pytest.raises(ModelFileError, match=r"target_tokenizer\.json: .* does not fit the model's target_vocab_size"):
+        save(Bundle(model, TOKENIZER, target_tokenizer=TARGETS), tmp_path / "model")
+    with pytest.raises(ModelFileError, match=r"target_tokenizer\.json: is not written: it has no place here"):
+        save(Bundle(tiny_model("transformer"), TOKENIZER, target_tokenizer=TARGETS), tmp_path / "model")
