@@ -44,6 +44,14 @@ def test_settled_text_is_never_taken_back(tokenizer, ids):
 
 
 @TOKENIZERS
+def test_sign_for_no_character_may_itself_be_text(tokenizer):
+    """U+FFFD three times, then a character whose first bytes look like a fourth."""
+    ids, speller, text = tokenizer.encode("a���漢 "), Speller(tokenizer), "a���漢 "
+    assert all(text.startswith(speller(ids[:count])) for count in range(len(ids)))
+    assert speller(ids) == text
+
+
+@TOKENIZERS
 def test_emoji_of_many_tokens_appears_at_once(tokenizer):
     ids = tokenizer.encode("👍")
     speller = Speller(tokenizer)

@@ -66,7 +66,9 @@ def child_stopped_after(seconds: float, number: int, folder: Path, out: Path) ->
 
 def outcome(out: Path) -> tuple[str, list[dict]]:
     """Return the weights of the best model and the log, without what depends on time."""
-    records = [{k: v for k, v in r.items() if k not in ("seconds", "tokens_per_second")} for r in read(out / "metrics.jsonl")]
+    records = [
+        {k: v for k, v in r.items() if k not in ("seconds", "tokens_per_second")} for r in read(out / "metrics.jsonl")
+    ]
     return weights_of(out), records
 
 
@@ -79,7 +81,7 @@ def whole(tmp_path_factory):
 
 
 def killed(n: int, tmp_path: Path, whole, *, seed: int) -> None:
-    lives, kills, runs = random.Random(seed), 0, 0
+    lives, kills, runs = random.Random(seed), 0, 0  # noqa: S311
     while kills < n:
         out = tmp_path / f"run-{runs}"
         while kills < n and child_killed_after(lives.uniform(0.1, LONGEST_LIFE), tmp_path, out):
@@ -91,7 +93,7 @@ def killed(n: int, tmp_path: Path, whole, *, seed: int) -> None:
 
 
 def stopped(n: int, tmp_path: Path, whole, *, seed: int) -> None:
-    lives, signals, runs = random.Random(seed), 0, 0
+    lives, signals, runs = random.Random(seed), 0, 0  # noqa: S311
     codes = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
     while signals < n:
         out = tmp_path / f"run-{runs}"

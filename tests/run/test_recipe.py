@@ -1,6 +1,7 @@
 """Recipes: read, changed on the command line, checked as a whole, explained."""
 
 import dataclasses
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -92,7 +93,10 @@ def test_all_mistakes_are_named_at_once():
         ("task = ", "this is not TOML"),
         ("task = 'chat'\n[model]\nn_classes = 3", "unknown setting 'n_classes'"),
         ("task = 'translation'\n[model]\nvocab_size = 3", "vocab_size come from the data"),
-        ("task = 'chat'\n[training]\nschedule = 'cosine'\nmax_steps = 5\nwarmup_steps = 9", "warmup_steps .9. must be fewer"),
+        (
+            "task = 'chat'\n[training]\nschedule = 'cosine'\nmax_steps = 5\nwarmup_steps = 9",
+            "warmup_steps .9. must be fewer",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_in_a_sentence(text, message):
@@ -117,16 +121,14 @@ def test_a_recipe_of_ones_own_is_a_file(tmp_path):
 def test_values_given_from_python_are_checked_too():
     recipe = read_recipe("translation").with_values({"data.train": "x.tsv", "training.max_steps": 5})
     assert recipe.data.train == "x.tsv"
-    with pytest.raises(SettingsError, match="unknown setting 'training.max_step'"):
+    with pytest.raises(SettingsError, match=r"unknown setting 'training\.max_step'"):
         recipe.with_values({"training.max_step": 5})
 
 
 @given(st.text(max_size=30))
 def test_no_override_is_a_traceback(text):
-    try:
+    with suppress(SettingsError):
         read_recipe("chat").changed([text])
-    except SettingsError:
-        pass
 
 
 def test_every_setting_of_every_section_is_documented():

@@ -132,7 +132,8 @@ def test_source_and_target_may_have_a_vocabulary_each(tmp_path):
 
 def test_one_model_can_translate_into_several_languages(tmp_path):
     path = tmp_path / "many.tsv"
-    lines = [f"red {n}\t{word} {n}\t{language}" for n in range(40) for language, word in (("de", "rot"), ("fr", "rouge"))]
+    ways = (("de", "rot"), ("fr", "rouge"))
+    lines = [f"red {n}\t{word} {n}\t{language}" for n in range(40) for language, word in ways]
     path.write_text("\n".join(lines), encoding="utf-8")
     result, _ = trained(tmp_path, "translation", **{"data.train": str(path), "data.languages": ["de", "fr"]})
     model = sightline.load(result.folder)

@@ -18,7 +18,7 @@ from .toy import FAMILIES, SETTINGS, digest, fingerprint, new_state, train
 
 def tried(state: TrainingState, family: str = "gpt", **changes) -> Estimate:
     batches = [small_batch(family), small_batch(family, length=7)]
-    asked = {"n_updates": 10, "accumulate": 1, "averaged": False, **changes}
+    asked = {"n_updates": 10, "accumulate": 1, **changes}
     return estimate(state.model, batches, total_loss, optimizer=state.optimizer, **asked)
 
 
@@ -61,20 +61,24 @@ def test_everything_is_put_back_when_the_trial_fails():
     with pytest.raises(MemoryError):
         estimate(
             state.model, [small_batch("gpt")], failing,
-            n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False,
+            n_updates=1, accumulate=1, optimizer=state.optimizer,
         )  # fmt: skip
     assert fingerprint(state) == before
     assert not any(part.training for part in state.model.modules())
 
 
-def test_gradient_that_is_not_finite_does_not_spoil_the_weights():
+def test_gradient_that_is_not_finite_neither_spoils_the_weights_nor_saves_the_time_of_an_update(monkeypatch):
     state = new_state()
+    updates, update = [], state.optimizer.update
+    monkeypatch.setattr(state.optimizer, "update", lambda *a, **b: updates.append(update(*a, **b)))
     before = digest(state.model.parameters())
     estimate(
         state.model, [small_batch("gpt")], lambda model, batch: total_loss(model, batch) * float("inf"),
-        n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False,
+        n_updates=1, accumulate=1, optimizer=state.optimizer,
     )  # fmt: skip
     assert digest(state.model.parameters()) == before
+    assert updates
+    assert not any(done.problem for done in updates)
 
 
 def test_time_is_that_of_all_batches_and_updates(monkeypatch):
@@ -95,14 +99,6 @@ def test_time_of_a_run_without_a_known_end_is_not_said():
 def test_parameters_are_counted_once_where_they_are_tied():
     state = new_state("transformer")
     assert tried(state, "transformer").parameters == sum(p.numel() for p in state.model.parameters())
-
-
-def test_average_adds_the_weights_once_more(monkeypatch):
-    monkeypatch.setattr(module, "peak_memory", lambda: 1_000_000)
-    state = new_state()
-    found = tried(state, averaged=True)
-    assert found.memory_bytes == 1_000_000 + 4 * found.parameters
-    assert tried(state).memory_bytes == 1_000_000
 
 
 def test_what_is_set_aside_is_not_counted(monkeypatch):
@@ -138,14 +134,14 @@ import sys, torch
 sys.path.insert(0, {tests!r})
 from training.small import small_batch, total_loss
 from training.toy import new_state, SETTINGS
-from sightline.training.estimate import estimate, forget_peak, peak_memory
+from sightline.training.estimate import CLEAR_REFS, estimate, peak_memory
 state = new_state("gpt", d_model=64, d_ff=256, vocab_size=30_000, max_length=128)
 state.average = None
-ballast = torch.ones(40_000_000)  # reading the data took more than training will
+ballast = torch.ones(90_000_000)  # reading the data took more than training will
 del ballast
 batch = small_batch("gpt", n_rows=8, length=60, words=30_000)
-found = estimate(state.model, [batch], total_loss, n_updates=1, accumulate=1, optimizer=state.optimizer, averaged=False)
-forget_peak()
+found = estimate(state.model, [batch], total_loss, n_updates=1, accumulate=1, optimizer=state.optimizer)
+CLEAR_REFS.write_text("5")
 for step in range(1, 4):
     total_loss(state.model, batch).backward()
     state.optimizer.update(step, learning_rate=1e-3)

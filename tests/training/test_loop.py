@@ -74,7 +74,7 @@ def around(folder, *, stop=None, losses=None, kept=None, rank=None) -> Surroundi
     return Surroundings(
         folder,
         SilentReporter(),
-        metrics.append,
+        lambda record, samples: metrics.append(record),
         validate,
         (lambda found: kept.append(found)) if kept is not None else (lambda found: None),
         rank or Rank(),

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,6 +48,32 @@ def train(
     keep_freed_memory()  # for everybody: the peers gain by it too
     work, timings = bench_train(size.value, rounds=rounds, after_round=tell_progress(rounds))
     about = f"{work.n_target_tokens:,} target tokens a step, {work.padding:.0%} padding, {size.value}"
+    report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
+
+
+@app.command()
+def corpus(
+    source: Annotated[
+        Path | None, typer.Option(metavar="F", help="Sentences, one a line; if not given: phrases.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(metavar="F", help="Their translations, one a line.")] = None,
+    sentences: Annotated[int, typer.Option(min=10, metavar="N", help="So many of them.")] = 4000,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time a pass of training over sentences, batching included, beside the loop of HF's Trainer.
+
+    Example: sightline bench corpus --source train.en --target train.de
+    """
+    from sightline.bench.corpus import bench_corpus
+    from sightline.bench.sentences import read_sentences
+    from sightline.runtime import keep_freed_memory
+
+    keep_freed_memory()  # for everybody
+    work = read_sentences(source, target, n=sentences)
+    timings, waste = bench_corpus(work, rounds=rounds, after_round=tell_progress(rounds))
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in waste.items())
+    about = f"{len(work.sources):,} pairs, {work.n_target_tokens:,} target tokens; padding: {shares}"
     report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
 
 

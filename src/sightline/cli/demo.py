@@ -17,7 +17,6 @@ def demo(
     """Train the built-in phrase translator (six languages, any to any), show its score and some translations.
 
     Examples:
-
       sightline demo
 
       sightline demo --no-serve --out /tmp/demo

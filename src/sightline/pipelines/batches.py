@@ -13,11 +13,11 @@ def batches(lengths: Sequence[int], *, batch_tokens: int, rows: int = 1) -> Iter
     """Yield the numbers of the texts that go together, longest first, so that what is too much shows at once.
 
     Padding counts, and so do the `rows` (beams, samples) that each text becomes. A text that is more than the budget
-    by itself goes alone.
+    by itself goes alone; one without any tokens is left out, as there is nothing to do for it.
     """
     if batch_tokens < 1:
         raise SettingsError(f"batch_tokens must be 1 or more, not {batch_tokens}")
-    order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
+    order = sorted((number for number, length in enumerate(lengths) if length), key=lambda number: -lengths[number])
     while order:
         width = max(lengths[order[0]], LEAST_WIDTH) * rows
         size = max(1, batch_tokens // width)

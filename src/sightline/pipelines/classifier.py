@@ -13,7 +13,7 @@ from torch import Tensor
 from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.model import Bert
-from sightline.pipelines.batches import BATCH_TOKENS, batches
+from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.text.batch import Framed
@@ -54,9 +54,8 @@ class Classifier(Pipeline):
         rows, kinds = self.framed(texts, cut=cut)
         self.check_lengths(rows)
         results = torch.zeros(len(texts), len(self.labels))
-        for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
-            with self.at_work():
-                ids, lengths = grid([rows[number] for number in chosen], like=self.weight)
+        with self.at_work():
+            for chosen, ids, lengths in self.in_batches(rows, batch_tokens=batch_tokens):
                 segments, _ = grid([kinds[number] for number in chosen], like=self.weight)
                 pooled = self.model.pool(self.model(ids, segments=segments, lengths=lengths, packed=True), lengths)
                 results[chosen] = self.model.sequence_classes(pooled).float().softmax(dim=1).cpu()
@@ -77,14 +76,13 @@ class Classifier(Pipeline):
         rows = [[*before, *(id_ for pieces in words for id_ in pieces), *after] for words in spelled]
         self.check_lengths(rows, what="sentence")
         results: list[list[Classification]] = [[] for _ in sentences]
-        for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
-            with self.at_work():
-                ids, lengths = grid([rows[number] for number in chosen], like=self.weight)
+        with self.at_work():
+            for chosen, ids, lengths in self.in_batches(rows, batch_tokens=batch_tokens):
                 scores = self.model.token_classes(self.model(ids, lengths=lengths, packed=True))
                 texts = torch.split(scores.float().softmax(dim=1).cpu(), lengths.tolist())
-            for number, probabilities in zip(chosen, texts, strict=True):
-                firsts = first_tokens(spelled[number], after=len(before))
-                results[number] = [self.classification(row) for row in probabilities[firsts]]
+                for number, probabilities in zip(chosen, texts, strict=True):
+                    firsts = first_tokens(spelled[number], after=len(before))
+                    results[number] = [self.classification(row) for row in probabilities[firsts]]
         return results
 
     def framed(self, texts: Sequence[OneOrPair], *, cut: bool) -> tuple[list[list[int]], list[list[int]]]:

@@ -13,9 +13,9 @@ from torch import Tensor
 from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.model import Bert
-from sightline.pipelines.batches import BATCH_TOKENS, batches
+from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import grid, real_tokens
+from sightline.pipelines.rows import real_tokens
 from sightline.text.batch import MaskedBatch
 
 MASK = "[MASK]"
@@ -72,15 +72,14 @@ class Filler(Pipeline):
         rows = [self.row(text) for text in texts]
         self.check_lengths(rows)
         results: list[list[Filling]] = [[] for _ in texts]
-        for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
-            with self.at_work():
-                ids, lengths = grid([rows[number] for number in chosen], like=self.weight)
+        with self.at_work():
+            for chosen, ids, lengths in self.in_batches(rows, batch_tokens=batch_tokens):
                 masked = ids[real_tokens(ids, lengths)] == self.mask_id
                 hidden = self.model(ids, lengths=lengths, packed=True)[masked]
                 scores = self.model.masked_words(hidden).float().softmax(dim=1).cpu()
-            gaps = [(number, gap) for number in chosen for gap in self.gaps(texts[number])]
-            for (number, gap), probabilities in zip(gaps, scores, strict=True):
-                results[number].append(self.filling(gap, probabilities, n=n))
+                gaps = [(number, gap) for number in chosen for gap in self.gaps(texts[number])]
+                for (number, gap), probabilities in zip(gaps, scores, strict=True):
+                    results[number].append(self.filling(gap, probabilities, n=n))
         return results
 
     def find_again(self, batch: MaskedBatch) -> tuple[Float[Tensor, "M"], Bool[Tensor, "M"]]:

@@ -11,7 +11,7 @@ from sightline.decoding import DecodingSettings, Hypothesis, Request, search
 from sightline.decoding import stream as stream_ids
 from sightline.errors import InputError, SettingsError
 from sightline.model import GPT
-from sightline.model.cache import Cache
+from sightline.model.cache import FIRST_CAPACITY, Cache
 from sightline.pipelines.batches import BATCH_TOKENS, batches
 from sightline.pipelines.foresight import foreseen
 from sightline.pipelines.pipeline import Pipeline
@@ -19,10 +19,7 @@ from sightline.pipelines.rows import grid
 from sightline.pipelines.spelling import Speller
 from sightline.pipelines.steps import step_of
 from sightline.pipelines.stream import pieces
-from sightline.pipelines.writing import Writing, finished, tokens_of
-
-FIRST_CAPACITY = 32
-"""Tokens there is room for at first, besides the prompt."""
+from sightline.pipelines.writing import Writing, finished
 
 
 class Generator(Pipeline):
@@ -53,7 +50,7 @@ class Generator(Pipeline):
         [context] = self.contexts([prompt])
         request = self.request([context], settings)
         with self.at_work():
-            strides = stream_ids(step_of(self.model), self.prefilled([context], settings), request)
+            strides = stream_ids(step_of(self.model), self.prefilled([context]), request)
         return pieces(strides, Speller(self.tokenizer, context), settings, at_work=self.at_work)
 
     def continuations(
@@ -71,7 +68,7 @@ class Generator(Pipeline):
         for chosen in batches([len(context) for context in contexts], batch_tokens=batch_tokens, rows=n_rows):
             own = [contexts[number] for number in chosen]
             with self.at_work():
-                found = search(step_of(self.model), self.prefilled(own, settings), self.request(own, settings))
+                found = search(step_of(self.model), self.prefilled(own), self.request(own, settings))
             for number, hypotheses in zip(chosen, found, strict=True):
                 results[number] = [self.writing(one, contexts[number], settings) for one in hypotheses]
         return results
@@ -117,19 +114,16 @@ class Generator(Pipeline):
             contexts,
             settings,
             end_ids=[] if end_id is None else [end_id],
-            max_lengths=None if self.max_length is None else [self.room(context) for context in contexts],
+            # The last token needs no place of its own: nothing is asked of it any more.
+            max_lengths=[self.max_length + 1 - len(context) for context in contexts] if self.max_length else None,
             to_text=Speller(self.tokenizer),
             device=self.weight.device,
         )
 
-    def room(self, context: Sequence[int]) -> int:
-        """Return how many tokens may follow a context; the last one needs no place, for nothing is asked of it."""
-        return (self.max_length or 0) + 1 - len(context)
-
-    def prefilled(self, contexts: Sequence[Sequence[int]], settings: DecodingSettings) -> Cache:
+    def prefilled(self, contexts: Sequence[Sequence[int]]) -> Cache:
         """Return the model's memory of all but the last id of each context."""
         longest = max(len(context) for context in contexts)
-        cache = self.model.start(len(contexts), capacity=longest + min(settings.max_length, FIRST_CAPACITY))
+        cache = self.model.start(len(contexts), capacity=longest + FIRST_CAPACITY)
         if longest > 1:
             ids, lengths = grid([context[:-1] for context in contexts], like=self.weight)
             _, cache = self.model.step(ids, cache, lengths=lengths)
@@ -138,10 +132,4 @@ class Generator(Pipeline):
     def writing(self, hypothesis: Hypothesis, context: Sequence[int], settings: DecodingSettings) -> Writing:
         """Return a result of the search as text."""
         text = Speller(self.tokenizer, context).whole(hypothesis.content)
-        return Writing(
-            finished(text, hypothesis, settings),
-            hypothesis.score,
-            hypothesis.log_probability,
-            tokens_of(hypothesis, self.tokenizer),
-            hypothesis.finish,
-        )
+        return Writing.of(hypothesis, finished(text, hypothesis, settings), self.tokenizer)

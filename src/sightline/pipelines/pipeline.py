@@ -59,17 +59,13 @@ class Pipeline:
         The last layer is the encoder's, in a GPT the decoder's.
         """
         before, after = self.frame()
-        rows = [[*before, *ids, *after] for ids in self.encoded(texts)]
+        rows = [[*before, *ids, *after] if ids else [] for ids in self.encoded(texts)]
         self.check_lengths(rows)
         vectors = torch.zeros(len(rows), self.model.config.d_model)
-        filled = [number for number, row in enumerate(rows) if len(row) > len(before) + len(after)]
-        for chosen in batches([len(rows[number]) for number in filled], batch_tokens=batch_tokens):
-            numbers = [filled[place] for place in chosen]
-            with self.at_work():
-                ids, lengths = grid([rows[number] for number in numbers], like=self.weight)
-                vectors[numbers] = (
-                    means(self.hidden(ids, lengths), lengths, skip=(len(before), len(after))).cpu().float()
-                )
+        with self.at_work():
+            for chosen, ids, lengths in self.in_batches(rows, batch_tokens=batch_tokens):
+                hidden = self.hidden(ids, lengths).float()
+                vectors[chosen] = means(hidden, lengths, skip=(len(before), len(after))).cpu()
         return vectors
 
     def word_vectors(self, words: Sequence[str]) -> Float[Tensor, "n E"]:
@@ -107,6 +103,13 @@ class Pipeline:
         if isinstance(texts, str):
             raise InputError("a list of texts is needed, not one text: put it in brackets")
         return self.tokenizer.encode_batch(texts)
+
+    def in_batches(
+        self, rows: Sequence[Sequence[int]], *, batch_tokens: int
+    ) -> Iterator[tuple[list[int], Int[Tensor, "B T"], Int[Tensor, "B"]]]:
+        """Yield the rows in batches: the numbers of those that go together, their ids as a grid, and their lengths."""
+        for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
+            yield chosen, *grid([rows[number] for number in chosen], like=self.weight)
 
     def check_lengths(self, rows: Sequence[Sequence[int]], *, what: str = "text") -> None:
         """Refuse what the model cannot take, naming the first such text and both numbers."""

@@ -15,9 +15,6 @@ from sightline.pipelines.steps import attentive_step_of, step_of
 from sightline.pipelines.writing import finished
 from sightline.text import Tokenizer
 
-FIRST_CAPACITY = 32
-"""Tokens there is room for at first."""
-
 
 class Rewriter(Pipeline):
     """Reads ids and writes others. Sources have no start or end; what is written begins after the start token."""
@@ -47,15 +44,13 @@ class Rewriter(Pipeline):
         settings = self.within_limit(settings)
         self.check_prefixes(prefixes, settings)
         results: list[list[Hypothesis]] = [[] for _ in sources]
-        filled = [number for number, source in enumerate(sources) if source]
-        lengths, n_rows = [len(sources[number]) for number in filled], max(settings.beam, settings.n_best)
-        for chosen in batches(lengths, batch_tokens=batch_tokens, rows=n_rows):
-            numbers = [filled[place] for place in chosen]
+        n_rows = max(settings.beam, settings.n_best)
+        for chosen in batches([len(source) for source in sources], batch_tokens=batch_tokens, rows=n_rows):
             with self.at_work():
                 found = self.rewrite_batch(
-                    [sources[number] for number in numbers], settings, [prefixes[number] for number in numbers]
+                    [sources[number] for number in chosen], settings, [prefixes[number] for number in chosen]
                 )
-            for number, hypotheses in zip(numbers, found, strict=True):
+            for number, hypotheses in zip(chosen, found, strict=True):
                 results[number] = hypotheses
         return results
 
@@ -64,9 +59,7 @@ class Rewriter(Pipeline):
     ) -> list[list[Hypothesis]]:
         """Return the results of sources that are read together."""
         ids, lengths = grid(sources, like=self.weight)
-        state = self.model.start(
-            self.model.encode(ids, lengths=lengths, packed=True), capacity=min(settings.max_length, FIRST_CAPACITY)
-        )
+        state = self.model.start(self.model.encode(ids, lengths=lengths, packed=True))
         request = Request(
             [[self.start_id]] * len(sources),
             settings,

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from sightline.pipelines.writing import HALF
 from sightline.text import Tokenizer
 
-LONGEST_CHARACTER = 8
-"""Ids that may be needed for one character, with room to spare: what is still none then is none."""
+ENOUGH_CONTEXT = 8
+"""Ids of the context that are looked at: what stands further away does not change how a token is written."""
+
+MOST_REMEMBERED = 4_096
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Speller:
 
     def __init__(self, tokenizer: Tokenizer, context: Sequence[int] = ()) -> None:
         self.tokenizer = tokenizer
-        self.context = tuple(context[-LONGEST_CHARACTER:])
+        self.context = tuple(context[-ENOUGH_CONTEXT:])
         self._before: dict[tuple[int, ...], Spelling] = {}
 
     def __call__(self, ids: Sequence[int]) -> str:
@@ -39,7 +41,7 @@ class Speller:
         spelling = self._before.get(ids[:-1])
         for end in range(len(ids) if spelling else 1, len(ids) + 1):
             spelling = self.go_on(spelling or Spelling(), ids[:end])
-        if len(self._before) > 4_096:
+        if len(self._before) >= MOST_REMEMBERED:
             self._before.clear()
         self._before[ids] = spelling or Spelling()
         return self._before[ids].text
@@ -50,8 +52,7 @@ class Speller:
         known = self.tokenizer.decode([*context, *ids[spelling.known : spelling.settled]])
         whole = self.tokenizer.decode([*context, *ids[spelling.known :]])
         new = whole[len(known) :] if whole.startswith(known) else self.tokenizer.decode(ids[spelling.settled :])
-        waiting = len(ids) - spelling.settled < LONGEST_CHARACTER
-        if not last and (not new or (new.endswith(HALF) and waiting)):
+        if not last and (not new or new.endswith(HALF)):
             return spelling
         return Spelling(spelling.text + new, spelling.settled, len(ids))
 

@@ -9,7 +9,7 @@ from sightline.errors import InputError
 from sightline.pipelines.alignment import Link, attention_of, links, written_spans
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.rewriter import Rewriter
-from sightline.pipelines.writing import Writing, tokens_of
+from sightline.pipelines.writing import Writing
 from sightline.settings import one_of, unknown_name
 from sightline.text import tag_token
 
@@ -103,20 +103,11 @@ class Translator(Rewriter):
             sources, settings=settings, prefixes=self.writer.encode_batch(beginnings), batch_tokens=batch_tokens
         )
         results = [
-            [self.translation(hypothesis, settings) for hypothesis in hypotheses] or [Translation(beginning, *NOTHING)]
+            [Translation.of(one, self.written(one, settings), self.writer) for one in hypotheses]
+            or [Translation(beginning, *NOTHING)]
             for hypotheses, beginning in zip(found, beginnings, strict=True)
         ]
         return self.aligned(texts, sources, found, results, batch_tokens=batch_tokens) if alignment else results
-
-    def translation(self, hypothesis: Hypothesis, settings: DecodingSettings) -> Translation:
-        """Return a result of the search as a translation."""
-        return Translation(
-            self.written(hypothesis, settings),
-            hypothesis.score,
-            hypothesis.log_probability,
-            tokens_of(hypothesis, self.writer),
-            hypothesis.finish,
-        )
 
     def aligned(
         self,

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sightline.decoding import DecodingSettings, Finish, Hypothesis
 from sightline.text import Tokenizer
+
+SomeWriting = TypeVar("SomeWriting", bound="Writing")
 
 HALF = "�"
 """What stands for bytes that are no character, or not yet."""
@@ -23,10 +26,11 @@ class Writing:
     finish: Finish
     """Why it ended: its end token, the length limit, or a stop string."""
 
-
-def tokens_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the tokens of a result, without its end."""
-    return tuple(tokenizer.token_text(id_) for id_ in hypothesis.content)
+    @classmethod
+    def of(cls: type[SomeWriting], hypothesis: Hypothesis, text: str, tokenizer: Tokenizer) -> SomeWriting:
+        """Return a result of a search with its text."""
+        tokens = tuple(tokenizer.token_text(id_) for id_ in hypothesis.content)
+        return cls(text, hypothesis.score, hypothesis.log_probability, tokens, hypothesis.finish)
 
 
 def finished(text: str, hypothesis: Hypothesis, settings: DecodingSettings) -> str:

@@ -4,14 +4,19 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from torch import Tensor
+
+from sightline.model import Model
 from sightline.run.card import in_short
 from sightline.run.folder import MODEL
 from sightline.run.prepare import Prepared
+from sightline.text.batch import Batch
 from sightline.training.advice import DataFacts, advice
 from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate, estimate
-from sightline.training.loop import Ending
+from sightline.training.loop import Ending, computing_in
 from sightline.training.report import Reporter
+from sightline.training.settings import MOST_STEPS
 from sightline.training.state import Metric
 
 ENDINGS: dict[Ending, str] = {
@@ -41,8 +46,8 @@ def foretell(ready: Prepared, rank: Rank, reporter: Reporter) -> None:
     """Say parameters, memory and time before the first step, and warn of settings that cannot work."""
     settings, epoch = ready.settings, ready.feed.epoch(0)
     steps = settings.max_steps
-    if steps is None and settings.max_epochs is not None:
-        steps = math.ceil(settings.max_epochs * len(epoch) / settings.accumulate)
+    if settings.max_epochs is not None:
+        steps = min(steps or MOST_STEPS, math.ceil(settings.max_epochs * len(epoch) / settings.accumulate))
     if not rank.is_main:
         return
     facts = DataFacts(
@@ -62,16 +67,19 @@ def foretell(ready: Prepared, rank: Rank, reporter: Reporter) -> None:
 def trial(ready: Prepared, n_updates: int | None) -> Estimate:
     """Try a typical batch and a large one; nothing of it remains but the measurement."""
     epoch = ready.feed.epoch(0)
-    candidates = [batch for batch in epoch[: min(len(epoch), 8)] if len(batch)]
-    ordered = sorted(candidates, key=lambda batch: batch.n_ids)
+    by_size = epoch.sizes.argsort()
+
+    def loss(model: Model, batch: Batch) -> Tensor:
+        with computing_in(ready.settings, ready.state):
+            return ready.objective(model, batch).total
+
     return estimate(
         ready.state.model,
-        [ordered[len(ordered) // 2], ordered[-1]],
-        lambda model, batch: ready.objective(model, batch).total,
+        [epoch[int(by_size[len(epoch) // 2])], epoch[int(by_size[-1])]],
+        loss,
         n_updates=n_updates,
         accumulate=ready.settings.accumulate,
         optimizer=ready.state.optimizer,
-        averaged=ready.state.average is not None,
     )
 
 

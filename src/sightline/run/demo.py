@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sightline.pipelines import Translator, load
 from sightline.run.builtin import phrasebook
@@ -58,7 +59,7 @@ def demo(folder: Path, reporter: Reporter, *, retrain: bool = False) -> Demo:
     translator = load(folder)
     if not isinstance(translator, Translator):
         raise TypeError(translator)
-    outcome = (read_journal(folder) or {})["outcome"]
+    outcome: dict[str, Any] = (read_journal(folder) or {})["outcome"]
     shown = tuple(Shown(source, to, translator.translate(source, to=to)) for source, to in SHOWN)
     minutes = outcome["progress"]["seconds"] / 60
     return Demo(folder, outcome["scores"]["exact_match"], len(phrasebook().unseen), minutes, shown)
@@ -66,8 +67,8 @@ def demo(folder: Path, reporter: Reporter, *, retrain: bool = False) -> Demo:
 
 def is_trained(folder: Path) -> bool:
     """Tell whether a finished run is there."""
-    outcome = (read_journal(folder) or {}).get("outcome")
-    return bool(outcome) and outcome["ending"] != "signal" and (folder / MODEL).is_dir()
+    outcome = (read_journal(folder) or {}).get("outcome") or {"ending": "signal"}
+    return outcome["ending"] != "signal" and (folder / MODEL).is_dir()
 
 
 def tell(found: Demo, say: Callable[[str], None]) -> None:

@@ -90,14 +90,12 @@ def training_settings(recipe: Recipe, amount: Amount, config: BlockConfig, *, n_
     accumulate = given.get("accumulate", 1)
     updates = max(1, n_batches // accumulate if isinstance(accumulate, int) else n_batches)
     if given.get("max_steps") is None:
-        limited = {"max_epochs", "max_minutes"} & {name for name, value in given.items() if value is not None}
-        epochs = given.get("max_epochs")
+        epochs = given.pop("max_epochs", None)
         if isinstance(epochs, int | float):
             given["max_steps"] = max(1, math.ceil(epochs * updates))
-        elif not limited or given.get("schedule") in ("cosine", "linear"):
+        elif given.get("max_minutes") is None or given.get("schedule") in ("cosine", "linear"):
             seen = size_for(recipe, amount).tokens_to_see / max(1, amount.tokens)
             given["max_steps"] = max(FEWEST_UPDATES, round(min(seen, MOST_EPOCHS) * updates))
-    given.pop("max_epochs", None) if "max_steps" in given else None
     given["batch_tokens"] = batch_tokens(recipe, amount, config)
     steps = given.get("max_steps")
     if isinstance(steps, int) and given.get("schedule", "paper") != "paper":

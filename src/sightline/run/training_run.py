@@ -25,7 +25,7 @@ from sightline.training.loop import CHECKPOINTS, Ending, Surroundings
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import FILE_NAME as METRICS
 from sightline.training.metrics import MetricsFile, read
-from sightline.training.report import Reporter, SilentReporter
+from sightline.training.report import Reporter, Sample, SilentReporter
 from sightline.training.self_check import SelfCheck, self_check
 from sightline.training.signals import StopRequest, stop_on_signals
 from sightline.training.state import Metric
@@ -76,7 +76,8 @@ def check(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (),
     asked, _ = asked_recipe(recipe, overrides, out, resume=False)
     runtime.keep_freed_memory()
     ready = prepare(asked, out, rank=Rank(), resume=False)
-    smallest = min((batch for batch in ready.feed.epoch(0)[:50] if len(batch)), key=len)
+    epoch = ready.feed.epoch(0)
+    smallest = epoch[int(epoch.sizes.argmin())]
     return self_check(ready.state.model, smallest, lambda model, batch: per_answer(ready, model, batch))
 
 
@@ -195,11 +196,11 @@ def surroundings(
     if rank.is_main:
         metrics.cut_back(step)
 
-    def record(values: Mapping[str, Metric]) -> None:
+    def record(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         if rank.is_main:
             metrics.append(values)
             if board is not None:
-                board.append(values)
+                board.append(values, samples)
 
     def keep(found: Validation) -> None:
         save_model(ready, folder, found, found.record())

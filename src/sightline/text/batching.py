@@ -121,9 +121,15 @@ class Epoch(Sequence[Int[ndarray, "..."]]):
         return self._examples[self._starts[place] : self._starts[place + 1]][self._rank :: self._world]
 
     @cached_property
+    def sizes(self) -> Int[ndarray, " batches"]:
+        """Tokens of every batch in its order, padding and the shares of other processes counted."""
+        if not len(self):
+            return np.zeros(0, dtype=np.int64)
+        widths = np.maximum.reduceat(self._lengths[self._examples], self._starts[:-1], axis=0).sum(axis=1)
+        sizes: Int[ndarray, " batches"] = (widths * np.diff(self._starts))[self._places]
+        return sizes
+
+    @property
     def padding_share(self) -> float:
         """How much of the batches is padding."""
-        if not len(self):
-            return 0.0
-        widths = np.maximum.reduceat(self._lengths[self._examples], self._starts[:-1], axis=0).sum(axis=1)
-        return 1 - float(self._lengths.sum()) / max(1.0, float((widths * np.diff(self._starts)).sum()))
+        return 1 - float(self._lengths.sum()) / max(1.0, float(self.sizes.sum())) if len(self) else 0.0

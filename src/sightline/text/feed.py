@@ -59,6 +59,11 @@ class LazyBatches(Sequence[Batch]):
         return self._make(self._epoch[position])
 
     @property
+    def sizes(self) -> Int[ndarray, " batches"]:
+        """Tokens of every batch, padding counted."""
+        return self._epoch.sizes
+
+    @property
     def padding_share(self) -> float:
         """How much of the batches is padding."""
         return self._epoch.padding_share

@@ -64,14 +64,12 @@ def estimate(
     n_updates: int | None,
     accumulate: int,
     optimizer: Optimizer,
-    averaged: bool,
 ) -> Estimate:
     """Try batches, the largest one last, and the update that follows `accumulate` of them; `loss` as the run has it.
 
     memory   = peak of the process during the trial, in which weights, activations, gradients and all that the optimiser
                remembers are there at once as they will be in the run, and whatever else the process holds by now
              − what a resumed run has set aside for the trial: gradients, and what its optimiser remembered
-             + once more the weights in 32 bits, if a running average of them is still to be made (`averaged`)
     seconds  = n_updates · (accumulate · mean time of the typical batches + time of an update)
     """
     typical = batches[:-1] or batches
@@ -86,11 +84,10 @@ def estimate(
         batch_seconds = [seconds_of(partial(learn, model, batch, loss)) for batch in typical]
         update_seconds = seconds_of(partial(still_update, optimizer))
     parameters = list(model.parameters())
-    average = 4 * sum(parameter.numel() for parameter in parameters) if averaged else 0
     one_update = accumulate * statistics.mean(batch_seconds) + update_seconds
     return Estimate(
         parameters=sum(parameter.numel() for parameter in parameters),
-        memory_bytes=None if peak is None else peak - set_aside + average,
+        memory_bytes=None if peak is None else peak - set_aside,
         seconds=None if n_updates is None else n_updates * one_update,
         tokens_per_second=accumulate * statistics.mean(batch.n_ids for batch in typical) / one_update,
     )

@@ -6,7 +6,7 @@ in the `TrainingState`, so a run that goes on from a checkpoint takes the same s
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from sightline.training.checkpoint import save
 from sightline.training.distributed import Rank
 from sightline.training.objective import Loss, Objective
 from sightline.training.randomness import RandomStates
-from sightline.training.report import Reporter
+from sightline.training.report import Reporter, Sample
 from sightline.training.schedule import learning_rate
 from sightline.training.settings import TrainingSettings
 from sightline.training.signals import StopRequest
@@ -41,8 +41,8 @@ class Surroundings:
     folder: Path
     """The run's: checkpoints and snapshots go there."""
     reporter: Reporter
-    record: Callable[[Mapping[str, Metric]], None]
-    """Takes what is to be kept of a step."""
+    record: Callable[[Mapping[str, Metric], Sequence[Sample]], None]
+    """Takes what is to be kept of a step, with the samples of a validation."""
     validate: Callable[[], Validation]
     keep: Callable[[Validation], None]
     """Called when the model is better than any before: it has the weights to be kept."""
@@ -151,7 +151,7 @@ def log(state: TrainingState, around: Surroundings, speed: float, *, n_batches: 
     }
     state.metrics.update(window_loss=0.0, window_tokens=0)
     around.reporter.log(record)
-    around.record(record)
+    around.record(record, ())
 
 
 def validate(state: TrainingState, settings: TrainingSettings, around: Surroundings) -> bool:
@@ -166,7 +166,7 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
         found = around.validate()
         merit = found.merit(settings.best_by)
         best = state.metrics.get("best_merit")
-        improved = not isinstance(best, int | float) or merit > best
+        improved = math.isfinite(merit) and (not isinstance(best, int | float) or merit > best)
         if improved and around.rank.is_main:
             around.keep(found)
     state.model.train()
@@ -180,7 +180,7 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
         state.metrics["stale"] = int(number(state, "stale")) + 1
     record: dict[str, Metric] = {"step": step, **found.record(), "best_step": state.progress.best_step}
     around.reporter.validated(record, found.samples)
-    around.record(record)
+    around.record(record, found.samples)
     return improved
 
 

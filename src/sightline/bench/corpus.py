@@ -1,0 +1,161 @@
+"""`sightline bench corpus`: training over real sentences, ours beside the loop of HF's Trainer.
+
+A single step on one batch leaves out what a run also does: choose sentences, pad them, shift targets, clip, update the
+schedule. Here every contender trains on the same sentences from first to last, a turn each:
+
+    sightline      our feed (batches by tokens, sorted by length), packed, our objective, clip, fused AdamW
+    HF, sorted     batches of a fixed number of sentences, sorted by length as `group_by_length` does, Marian
+    HF, shuffled   the same without sorting: what the Trainer does unless told otherwise
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from sightline.bench.measure import Timing, take_turns
+from sightline.bench.peers import HuggingFaceMarian
+from sightline.model.registry import preset
+from sightline.model.transformer import Transformer, TransformerConfig
+from sightline.text import Tokenizer
+from sightline.text.batching import Batches, BatchSettings
+from sightline.text.counts import Counts
+from sightline.text.feed import PairFeed, Share
+from sightline.text.store import Store
+from sightline.training.objective import Objective
+
+PAD, IGNORED = 0, -100
+MEGABATCH = 50
+"""Batches that HF's Trainer sorts at once."""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Pairs of sentences as ids."""
+
+    tokenizer: Tokenizer
+    sources: Sequence[Sequence[int]]
+    targets: Sequence[Sequence[int]]
+
+    @property
+    def n_target_tokens(self) -> int:
+        """Tokens to be written, the end of each sentence among them."""
+        return sum(len(target) + 1 for target in self.targets)
+
+    def store(self) -> Store:
+        """Return the sentences as our feed reads them."""
+        rows = [ids for pair in zip(self.sources, self.targets, strict=True) for ids in pair]
+        n = len(self.sources)
+        return Store(
+            np.concatenate([np.array(ids, dtype=np.uint16) for ids in rows]),
+            np.cumsum([0, *map(len, rows)]),
+            np.arange(n, dtype=np.uint64),
+            np.zeros(n, dtype=np.int64),
+            2,
+            Counts(),
+        )
+
+
+def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) -> Callable[[], None]:
+    """Return one pass over the sentences the way a run of ours does it."""
+    model, tokenizer = Transformer(config).train(), sentences.tokenizer
+    share = Share(BatchSettings(batch_tokens=batch_tokens), seed=1)
+    everything = np.arange(len(sentences.sources))
+    feed = PairFeed(sentences.store(), everything, share, source=tokenizer, target=tokenizer)
+    objective, optimizer = Objective(0.1), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def turn() -> None:
+        for batch in feed.epoch(0):
+            loss = objective(model, batch)
+            optimizer.zero_grad(set_to_none=True)
+            (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return turn
+
+
+def theirs(
+    sentences: Sentences, config: TransformerConfig, *, batch_sentences: int, by_length: bool
+) -> Callable[[], None]:
+    """Return one pass the way HF's Trainer does it: collate, forward with labels, clip, AdamW, schedule."""
+    model = HuggingFaceMarian(config).model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+    start, end = sentences.tokenizer.start_id or 0, sentences.tokenizer.end_id or 0
+
+    def turn() -> None:
+        for numbers in fixed_batches(sentences, batch_sentences, by_length=by_length):
+            inputs = padded([sentences.sources[n] for n in numbers], PAD)
+            labels = padded([[*sentences.targets[n], end] for n in numbers], IGNORED)
+            read = padded([[start, *sentences.targets[n]] for n in numbers], PAD)
+            found = model(input_ids=inputs, attention_mask=(inputs != PAD).long(), decoder_input_ids=read)
+            loss = nn.functional.cross_entropy(found.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    return turn
+
+
+def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[list[int]]:
+    """Cut shuffled sentences into batches of one size, sorted by length within many batches if asked."""
+    order = np.random.default_rng(1).permutation(len(sentences.sources)).tolist()
+    if by_length:
+        window = size * MEGABATCH
+        parts = [order[at : at + window] for at in range(0, len(order), window)]
+        order = [n for part in parts for n in sorted(part, key=lambda n: len(sentences.sources[n]), reverse=True)]
+    return [order[at : at + size] for at in range(0, len(order), size)]
+
+
+def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Pad as a collator does."""
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
+
+
+def bench_corpus(
+    sentences: Sentences,
+    *,
+    rounds: int,
+    batch_tokens: int = 6_000,
+    model: str = "transformer-tiny",
+    after_round: Callable[[int], object] = lambda _: None,
+) -> tuple[list[Timing], dict[str, float]]:
+    """Time a pass over the sentences by each contender, interleaved; also return how much of the batches is padding."""
+    config = preset(model, vocab_size=sentences.tokenizer.vocab_size, dropout=0.1)
+    assert isinstance(config, TransformerConfig)  # noqa: S101 - it is; this tells the type checker
+    mean = (sum(map(len, sentences.sources)) + sentences.n_target_tokens) / len(sentences.sources)
+    size = max(1, round(batch_tokens / mean))
+    contenders = {
+        "sightline": ours(sentences, config, batch_tokens=batch_tokens),
+        "HF, sorted": theirs(sentences, config, batch_sentences=size, by_length=True),
+        "HF, shuffled": theirs(sentences, config, batch_sentences=size, by_length=False),
+    }
+    waste = {
+        "shuffled": waste_of(sentences, fixed_batches(sentences, size, by_length=False)),
+        "sorted as HF does": waste_of(sentences, fixed_batches(sentences, size, by_length=True)),
+        "ours, before packing": our_waste(sentences, batch_tokens),
+        "ours, packed": 0.0,
+    }
+    return take_turns(contenders, rounds=rounds, warm_up=1, after_round=after_round), waste
+
+
+def waste_of(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
+    """Return how much of padded batches is padding."""
+    grid = real = 0
+    for numbers in batches:
+        lengths = [(len(sentences.sources[n]), len(sentences.targets[n]) + 1) for n in numbers]
+        grid += len(numbers) * sum(max(side) for side in zip(*lengths, strict=True))
+        real += sum(map(sum, lengths))
+    return 1 - real / grid
+
+
+def our_waste(sentences: Sentences, batch_tokens: int) -> float:
+    """Return how much of our batches would be padding if they were padded."""
+    lengths = sentences.store().lengths + np.array([0, 1])
+    return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share
