@@ -16,10 +16,10 @@ def demo(
 ) -> None:
     """Train the built-in phrase translator (six languages, any to any), show its score and some translations.
 
+    \b
     Examples:
       sightline demo
-
-      sightline demo --no-serve --out /tmp/demo
+      sightline demo --no-serve --out runs/phrases
     """
     from sightline.run.demo import demo as run_demo
     from sightline.run.demo import tell

@@ -28,13 +28,11 @@ def train(
 ) -> None:
     """Train a model of your own: a translator, a chat bot, a GPT, a BERT, a classifier.
 
+    \b
     Examples:
       sightline train translation data.train=pairs.tsv
-
       sightline train language-model data.train=book.txt training.max_minutes=20 --out runs/book
-
       sightline train --explain classification
-
       sightline train --resume --out runs/book
     """
     if listed:

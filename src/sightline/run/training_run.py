@@ -1,7 +1,7 @@
 """A recipe carried out: prepared, trained, validated, saved, and told about."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -140,8 +140,10 @@ def carry_out(
     goes_on = bool(resume and restore(ready, folder, reporter))
     compile_layers(ready)
     foretell(ready, rank, reporter)
-    with stop_on_signals() as stop:  # from here on there is something to save
-        around = surroundings(ready, folder, rank, stop, reporter, tensorboard=tensorboard, goes_on=goes_on)
+    first = ready.state.progress.step + 1 if goes_on else 0
+    # From here on there is something to save when somebody wants to stop.
+    with stop_on_signals() as stop, curves(folder, wanted=tensorboard and rank.is_main, first=first) as board:
+        around = surroundings(ready, folder, rank, stop, reporter, board, first=first)
         ending = train_loop(ready.state, ready.feed, ready.objective, ready.settings, around)
     reporter.end()
     scores = best_scores(ready, folder, final=ending != "signal") if rank.is_main else {}
@@ -179,22 +181,33 @@ def compile_layers(ready: Prepared) -> None:
                 stack.compile(dynamic=True)
 
 
+@contextmanager
+def curves(folder: Path, *, wanted: bool, first: int) -> Iterator[TensorBoardWriter | None]:
+    """Lend what writes curves for TensorBoard, if they are wanted; what was written from step `first` on is hidden."""
+    if not wanted:
+        yield None
+        return
+    board = TensorBoardWriter(folder / "tensorboard", purge_step=first)
+    try:
+        yield board
+    finally:
+        board.close()
+
+
 def surroundings(
     ready: Prepared,
     folder: Path,
     rank: Rank,
     stop: StopRequest,
     reporter: Reporter,
+    board: TensorBoardWriter | None,
     *,
-    tensorboard: bool,
-    goes_on: bool,
+    first: int,
 ) -> Surroundings:
     """Return what the loop works with: the log, cut back to where the run goes on, and whoever keeps the best model."""
     metrics = MetricsFile(folder / METRICS)
-    step = ready.state.progress.step if goes_on else -1
-    board = TensorBoardWriter(folder / "tensorboard", purge_step=step + 1) if tensorboard and rank.is_main else None
     if rank.is_main:
-        metrics.cut_back(step)
+        metrics.cut_back(first - 1)
 
     def record(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         if rank.is_main:
