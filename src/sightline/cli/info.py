@@ -36,7 +36,7 @@ def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
 
     from sightline import __version__
     from sightline.bundle.atomic import place_of
-    from sightline.bundle.source import FILE_NAMES
+    from sightline.bundle.source import FILE_NAMES, model_place
     from sightline.model.registry import architecture_of
     from sightline.settings import to_mapping
 
@@ -44,9 +44,10 @@ def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     for name, parameter in bundle.model.named_parameters():
         part = name.partition(".")[0]
         parts[part] = parts.get(part, 0) + parameter.numel()
-    tokenizer, place = bundle.tokenizer, place_of(folder)
+    tokenizer, place = bundle.tokenizer, place_of(model_place(folder))
     return {
         "architecture": architecture_of(bundle.model.config),
+        "purpose": bundle.purpose and to_mapping(bundle.purpose),
         "parameters": {"all": sum(parts.values()), **parts},
         "model": to_mapping(bundle.model.config),
         "vocabulary": tokenizer and {"size": tokenizer.vocab_size, "special_tokens": tokenizer.roles},

@@ -14,7 +14,6 @@ from sightline.run.recipe import Recipe
 from sightline.run.sizes import Amount
 from sightline.run.vocabulary import Vocabulary
 from sightline.text import tag_token
-from sightline.text.batching import BatchSettings
 from sightline.text.corpus import Corpus
 from sightline.text.data import DataSettings, Part
 from sightline.text.encoding import Encoder, LabelledEncoder, PairEncoder, TaggedEncoder, TextEncoder
@@ -107,10 +106,6 @@ class Examples:
             return MaskedFeed(side.store, side.chosen, share, tokenizer=source, masker=masker, length=config.max_length)
         kind: Callable[..., Feed] = TaggedFeed if self.data.classified == "words" else LabelledFeed
         return kind(side.store, examples, share, tokenizer=source, length=config.max_length)
-
-    def share(self, batch_tokens: int, *, seed: int, rank: int = 0, world: int = 1) -> Share:
-        """Return how batches are made."""
-        return Share(BatchSettings(batch_tokens=batch_tokens), seed, rank, world)
 
 
 def open_examples(

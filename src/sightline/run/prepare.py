@@ -15,8 +15,9 @@ from sightline.run.sizes import Amount, batch_tokens, training_settings
 from sightline.run.validation import Validator
 from sightline.run.vocabulary import Vocabulary, open_vocabulary
 from sightline.runtime import seed_everything
+from sightline.text.batching import BatchSettings
 from sightline.text.data import DataSettings
-from sightline.text.feed import Feed
+from sightline.text.feed import Feed, Share
 from sightline.text.labels import Labels
 from sightline.training.average import RunningAverage
 from sightline.training.distributed import Rank
@@ -53,8 +54,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     purpose = purpose_of(recipe, data, labels)
     config = config_of(recipe, amount, vocabulary, purpose, start)
     size = batch_tokens(recipe, amount, config)
-    seed = asked_seed(recipe)
-    share = examples.share(size, seed=seed, rank=rank.index, world=rank.world)
+    seed, window = asked_number(recipe, "seed"), asked_number(recipe, "window")
+    share = Share(BatchSettings(batch_tokens=size, window=window), seed, rank.index, rank.world)
     feed = examples.feed(examples.train, config, share)
     settings = training_settings(recipe, amount, config, n_batches=len(feed.epoch(0)))
     seed_everything(settings.seed)
@@ -63,7 +64,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     average = RunningAverage(model, decay=settings.average_decay) if settings.average_decay else None
     state = TrainingState(model, make_optimizer(model, settings), average, Progress(seed=settings.seed))
     packed = bundle_of(model, vocabulary, purpose, recipe.decoding)
-    valid = examples.feed(examples.valid, config, examples.share(size, seed=seed), learning=False)
+    alone = Share(BatchSettings(batch_tokens=size), seed)
+    valid = examples.feed(examples.valid, config, alone, learning=False)
     words = hidden_words(recipe, examples, config.max_length)
     validator = Validator(packed, examples, valid, Objective(next_sentence_words=words), seed)
     objective = Objective(settings.label_smoothing, next_sentence_words=words)
@@ -86,10 +88,11 @@ def spelling(
     return vocabulary, Labels(start.purpose.labels) if start.purpose.labels else None
 
 
-def asked_seed(recipe: Recipe) -> int:
-    """Return the seed of a run before all its settings are known."""
-    seed = recipe.sections["training"].get("seed", TrainingSettings.seed)
-    return seed if isinstance(seed, int) else TrainingSettings.seed
+def asked_number(recipe: Recipe, name: str) -> int:
+    """Return a setting of the training that is needed before all of them are known."""
+    default: int = getattr(TrainingSettings, name)
+    given = recipe.sections["training"].get(name, default)
+    return given if isinstance(given, int) else default
 
 
 def hidden_words(recipe: Recipe, examples: Examples, longest: int | None) -> float:

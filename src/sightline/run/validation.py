@@ -124,7 +124,7 @@ class Validator:
         tokenizer, labels, store = self.examples.vocabulary.source, self.examples.labels, self.examples.valid.store
         for number in self._chosen(N_SAMPLES):
             texts = [tokenizer.decode(store.sequence(number, column).tolist()) for column in range(store.columns)]
-            found = classifier.classify([texts[0] if len(texts) == 1 else (texts[0], texts[1])])[0]
+            found = classifier.classify([texts[0] if len(texts) == 1 else (texts[0], texts[1])], cut=True)[0]
             right = labels.names[int(store.labels[number])] if labels else ""
             yield Sample(" | ".join(texts), f"{found.label} ({found.probability:.0%})", right)
 

@@ -48,6 +48,12 @@ class TrainingSettings:
         default=0.1, metadata={"help": "probability shared among all words instead of given to the right one"}
     )
     batch_tokens: int = field(default=4096, metadata={"help": "tokens in a batch at most, padding counted"})
+    window: int = field(
+        default=65_536,
+        metadata={
+            "help": "examples sorted by length at once: more means less padding, fewer more different examples in a batch"
+        },
+    )
     accumulate: int = field(default=1, metadata={"help": "batches whose gradients are summed for one update"})
     clip_norm: float = field(
         default=0.0, metadata={"help": "longest gradient; a longer one is shortened to this; 0 for no limit"}
@@ -110,6 +116,7 @@ class TrainingSettings:
     def _check_amounts(self, checks: Checks) -> None:
         checks.between(0, MOST_STEPS, warmup_steps=self.warmup_steps)
         checks.between(1, 1 << 30, batch_tokens=self.batch_tokens)
+        checks.between(1, 1 << 40, window=self.window)
         checks.between(1, 100_000, accumulate=self.accumulate)
         intervals = {name: getattr(self, name) for name in ("validate_every", "checkpoint_every", "log_every")}
         checks.between(1, MOST_STEPS, **intervals)
