@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help test slow check format bench clean
+.PHONY: help demo test slow check format bench clean
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -14,6 +14,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+demo: $(READY)  ## train the built-in translator and show it (ARGS=--no-serve ends by itself)
+	$(BIN)/sightline demo $(ARGS)
 
 test: $(READY)  ## all tests that end in minutes
 	$(BIN)/pytest -n 2 --dist loadscope
@@ -34,6 +37,7 @@ format: $(READY)  ## put the code in shape
 bench: $(READY)  ## training step and start-up beside the peers (alone on the machine, please)
 	$(BIN)/sightline bench train --size tiny
 	$(BIN)/sightline bench train --size base --rounds 5
+	$(BIN)/sightline bench corpus
 	$(BIN)/sightline bench startup
 
 clean:  ## remove what was made here

@@ -23,8 +23,8 @@ def defined_names(nodes: list[ast.stmt]) -> dict[str, ast.stmt]:
     return found
 
 
-def test_quiz_asks_twenty_questions():
-    assert len(ANSWERS) == 20
+def test_quiz_asks_thirty_questions():
+    assert len(ANSWERS) == 30
 
 
 @pytest.mark.parametrize(("question", "file", "name"), ANSWERS, ids=[answer[2] for answer in ANSWERS])

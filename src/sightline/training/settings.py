@@ -50,9 +50,7 @@ class TrainingSettings:
     batch_tokens: int = field(default=4096, metadata={"help": "tokens in a batch at most, padding counted"})
     window: int = field(
         default=65_536,
-        metadata={
-            "help": "examples sorted by length at once: more means less padding, fewer more different examples in a batch"
-        },
+        metadata={"help": "examples sorted by length at once; fewer: batches are more mixed; more: less padding"},
     )
     accumulate: int = field(default=1, metadata={"help": "batches whose gradients are summed for one update"})
     clip_norm: float = field(
