@@ -16,6 +16,7 @@ TINY = {
     "training.validate_every": 3,
     "training.checkpoint_every": 2,
     "training.log_every": 1,
+    "decoding.max_length": 12,
 }
 LAYERS = {
     "translation": {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1},

@@ -1,7 +1,7 @@
 """The demo: train the built-in phrase translator, unless that has been done, and show what it can."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,14 @@ class Demo:
     exit_code: int = 0
 
 
-def demo(folder: Path, reporter: Reporter, *, retrain: bool = False) -> Demo:
+def demo(
+    folder: Path, reporter: Reporter, *, retrain: bool = False, overrides: Mapping[str, object] | None = None
+) -> Demo:
     """Return the demo, trained now or before; a training that was interrupted goes on."""
     if retrain and is_run(folder):
         shutil.rmtree(folder)
     if not is_trained(folder):
-        result = train(RECIPE, out=folder, resume=is_run(folder), reporter=reporter)
+        result = train(RECIPE, overrides or {}, out=folder, resume=is_run(folder), reporter=reporter)
         if result.exit_code:
             return Demo(folder, 0.0, 0, 0.0, (), result.exit_code)
     translator = load(folder)

@@ -1,0 +1,85 @@
+"""The demo and the corpora that need no file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sightline.errors import SettingsError
+from sightline.run import builtin
+from sightline.run.builtin import learned_phrases, phrasebook, unseen_phrases, written_down
+from sightline.run.demo import demo, tell
+from sightline.text.data import DataSettings
+from sightline.training.report import SilentReporter
+
+from .small import TINY
+
+
+@pytest.fixture
+def few_phrases(monkeypatch):
+    monkeypatch.setattr(builtin, "N_TRAIN", 150)
+    monkeypatch.setattr(builtin, "N_UNSEEN", 10)
+
+
+def test_no_unseen_phrase_is_learned_in_any_direction(few_phrases):
+    learned = {text for line in learned_phrases() for text in line.split("\t")[:2]}
+    assert not learned & {text for line in unseen_phrases() for text in line.split("\t")[:2]}
+    assert not learned & {phrase.text(language) for phrase in phrasebook().unseen for language in ("en", "de", "it")}
+
+
+def test_no_source_has_two_answers(few_phrases):
+    answers: dict[tuple[str, str], set[str]] = {}
+    for line in learned_phrases():
+        source, target, language = line.split("\t")
+        answers.setdefault((source, language), set()).add(target)
+    assert max(map(len, answers.values())) == 1
+
+
+def test_the_builtin_corpus_becomes_an_ordinary_file_once(tmp_path, few_phrases):
+    data = DataSettings(train="builtin:phrasebook", languages=("en", "de", "fr", "es", "pt", "it"))
+    first = written_down(tmp_path, data)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert written_down(tmp_path, data) == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+    with pytest.raises(SettingsError, match=r"no built-in corpus 'phrasbook', only .*did you mean phrasebook"):
+        written_down(tmp_path, DataSettings(train="builtin:phrasbook"))
+
+
+def test_dialogues_come_from_the_package(tmp_path):
+    pytest.importorskip("chatterbot_corpus")
+    found = written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
+    lines = Path(found.train).read_text(encoding="utf-8").splitlines()
+    dialogues = [json.loads(line)["turns"] for line in lines]
+    assert ["How are you?", "I am doing well."] in dialogues
+
+
+def test_without_the_package_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(builtin, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"pip install .sightline\[chat\].*data\.train=FILE"):
+        written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
+
+
+def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
+    out, reporter = tmp_path / "runs" / "demo", SilentReporter()
+    small = {**TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
+    small["training.warmup_steps"] = 1
+    first = demo(out, reporter, overrides=small)
+    assert reporter.steps[-1] == 6
+    assert (first.n_unseen, len(first.shown)) == (10, 6)
+    again = demo(out, reporter := SilentReporter(), overrides=small)
+    assert not reporter.steps
+    assert again.shown == first.shown
+    demo(out, reporter, retrain=True, overrides=small)
+    assert reporter.steps[-1] == 6
+
+
+def test_the_demo_tells_score_folder_and_what_to_type(tmp_path, few_phrases):
+    small = {**TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
+    small["training.warmup_steps"] = 1
+    lines: list[str] = []
+    tell(demo(tmp_path / "demo", SilentReporter(), overrides=small), lines.append)
+    text = "\n".join(lines)
+    assert "March 14, 2026" in text
+    assert "% of 10 phrases it has never seen are translated exactly" in text
+    assert f"The model is in {tmp_path / 'demo' / 'model'}" in text
+    assert f"sightline translate {tmp_path / 'demo'} --to fr" in text
