@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import SettingsError
-from sightline.run.recipe import SECTIONS, meaning, parse_recipe, read_recipe, shipped
+from sightline.run.explain import explanation, meaning, owner_of, value_of
+from sightline.run.overrides import changed
+from sightline.run.recipe import SECTIONS, parse_recipe, read_recipe, shipped
+from sightline.run.sizes import Amount, left_to_data, model_config
 
 GENERAL = ("translation", "chat", "language-model", "masked-language-model", "classification")
 PARTICULAR = ("phrases", "multi30k", "shakespeare", "paper-base", "paper-big")
@@ -22,12 +25,20 @@ def test_the_promised_recipes_are_shipped():
 def test_every_shipped_recipe_reads_and_says_what_it_is(name):
     recipe = read_recipe(name)
     assert recipe.description
-    assert {section for section, *_ in recipe.options()} == set(SECTIONS)
+    assert all(meaning(owner_of(recipe, section, key), key) for section in SECTIONS for key in recipe.kinds(section))
 
 
 @pytest.mark.parametrize("name", [*GENERAL, *PARTICULAR])
-def test_every_option_has_a_meaning(name):
-    assert [key for _, key, _, meaning in read_recipe(name).options() if not meaning] == []
+def test_an_explained_recipe_is_the_recipe(name):
+    recipe = read_recipe(name)
+    again = parse_recipe("\n".join(explanation(recipe)), name=name, where="explained")
+    assert left_to_data(again) == left_to_data(recipe)
+    for section in SECTIONS:
+        for key in recipe.kinds(section):
+            then, now = (value_of(one, section, key) for one in (recipe, again))
+            assert then == (tuple(now) if isinstance(now, list) and isinstance(then, tuple) else now), (section, key)
+    amount = Amount(1000, 50_000, 40)
+    assert model_config(again, amount, vocab_size=99) == model_config(recipe, amount, vocab_size=99)
 
 
 def test_only_a_file_is_missing_from_the_general_recipes():
@@ -54,7 +65,7 @@ def test_only_a_file_is_missing_from_the_general_recipes():
     ],
 )
 def test_values_from_the_command_line_become_what_the_setting_needs(override, section, key, value):
-    found = read_recipe("translation").changed([override]).sections[section][key]
+    found = changed(read_recipe("translation"), [override]).sections[section][key]
     assert (tuple(found) if isinstance(found, list) else found) == value
 
 
@@ -75,12 +86,12 @@ def test_values_from_the_command_line_become_what_the_setting_needs(override, se
 )
 def test_mistakes_are_named(override, message):
     with pytest.raises(SettingsError, match=message):
-        read_recipe("translation").changed([override])
+        changed(read_recipe("translation"), [override])
 
 
 def test_all_mistakes_are_named_at_once():
     with pytest.raises(SettingsError, match=r"data\.trian.*training\.max_steps"):
-        read_recipe("translation").changed(["data.trian=x", "training.max_steps=ten"])
+        changed(read_recipe("translation"), ["data.trian=x", "training.max_steps=ten"])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +139,7 @@ def test_values_given_from_python_are_checked_too():
 @given(st.text(max_size=30))
 def test_no_override_is_a_traceback(text):
     with suppress(SettingsError):
-        read_recipe("chat").changed([text])
+        changed(read_recipe("chat"), [text])
 
 
 def test_every_setting_of_every_section_is_documented():

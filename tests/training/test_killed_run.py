@@ -9,7 +9,7 @@ import pytest
 
 from sightline.training.checkpoint import resume, save
 from sightline.training.lock import locked
-from sightline.training.rotation import latest
+from sightline.training.rotation import checkpoints
 from sightline.training.signals import stop_on_signals
 
 from .toy import SETTINGS, fingerprint, new_state, train
@@ -81,7 +81,7 @@ def test_killed_run_ends_as_the_undisturbed_one(tmp_path):
     lives = random.Random(2)  # noqa: S311
     for _ in range(N_KILLS):
         assert run_and_be_killed(tmp_path, after=lives.uniform(SHORTEST_LIFE, LONGEST_LIFE)) == signal.SIGPROF
-    assert latest(tmp_path) is not None
+    assert checkpoints(tmp_path)
     run(tmp_path, n_batches=N_BATCHES)
     state = new_state(seed=9)
     resume(state, tmp_path)

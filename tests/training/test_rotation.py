@@ -7,7 +7,7 @@ import pytest
 
 from sightline.errors import SightlineError
 from sightline.training.checkpoint import load, resume, save
-from sightline.training.rotation import checkpoints, clean, latest
+from sightline.training.rotation import checkpoints, clean
 
 from .toy import new_state
 
@@ -21,14 +21,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_latest_is_the_one_with_the_highest_step(tmp_path):
+def test_checkpoints_are_in_the_order_of_their_steps(tmp_path):
     state = new_state()
-    assert latest(tmp_path / "none") is None
+    assert checkpoints(tmp_path / "none") == []
     for step in (9, 10, 123_456_789):
         save(at_step(state, step), tmp_path, keep_last=5)
     (tmp_path / "step-999999999").write_text("a file is no checkpoint")
     (tmp_path / "step-x").mkdir()
-    assert latest(tmp_path) == tmp_path / "step-123456789"
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000009", "step-00000010", "step-123456789"]
 
 
@@ -58,7 +57,7 @@ def test_rotation_that_cannot_remove_does_not_end_the_run(tmp_path, monkeypatch)
 
     monkeypatch.setattr(Path, "rename", refused)
     save(at_step(state, 2), tmp_path, keep_last=1)
-    assert latest(tmp_path) == tmp_path / "step-00000002"
+    assert checkpoints(tmp_path)[-1] == tmp_path / "step-00000002"
 
 
 def test_leftovers_are_removed_at_the_next_start(tmp_path):

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from sightline.bundle import Bundle
 
 
+USUAL = 5
+"""Checkpoints that are averaged if nobody says how many, as the paper does."""
+
+
 def average(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, with checkpoints in it.")],
-    last: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the newest checkpoints.")] = 5,
+    last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many of the newest checkpoints; else up to 5.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The model folder to write; else RUN/model-average.")
     ] = None,
@@ -43,13 +49,14 @@ def average(
         put_line(f"{folder}: the mean of {len(steps)} checkpoints, steps {listed(steps)}")
 
 
-def newest(run: Path, count: int) -> list[Path]:
+def newest(run: Path, wanted: int | None) -> list[Path]:
     """Return the last checkpoints of a run, or say how many there are."""
     from sightline.training.rotation import checkpoints, step_of
 
     found = checkpoints(run / "checkpoints")
     if not found:
         raise RefusedError(f"{run}: there are no checkpoints: give the folder of a run, as RUN of RUN/checkpoints")
+    count = min(len(found), USUAL) if wanted is None else wanted
     if len(found) < count:
         raise RefusedError(
             f"{run}: {count} checkpoints were asked for, but only {len(found)} are there (steps "

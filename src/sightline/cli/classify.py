@@ -22,6 +22,9 @@ def classify(
         bool,
         typer.Option("--pair", help="Classify pairs: arguments two by two, or lines with a tab between two texts."),
     ] = False,
+    cut: Annotated[
+        bool, typer.Option("--cut", help="Read as much of a text as the model can take, instead of refusing it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify texts, pairs of texts, or words.
@@ -45,7 +48,7 @@ def classify(
         return
 
     def work(block: list[Text]) -> "list[Classification]":
-        return classifier.classify([two_texts(text) if pair else text.text for text in block])
+        return classifier.classify([two_texts(text) if pair else text.text for text in block], cut=cut)
 
     for text, found in answers(shown(text_blocks(joined(texts) if pair else texts)), work):
         if as_json:

@@ -1,6 +1,7 @@
 """The program `sightline`: finds the command, and turns what goes wrong into one line and an exit code.
 
-    0  done        1  failed        2  wrong usage or refused input        130  interrupted
+    0  done        1  failed        2  wrong usage or refused input
+    130, 143, 129  stopped by Ctrl-C, a request to terminate or a closed terminal; a run has saved its state
 
 Commands import what they need inside their functions: `sightline --help` must answer at once, and torch does not.
 """

@@ -35,12 +35,15 @@ def train(
       sightline train --explain classification
       sightline train --resume --out runs/book
     """
+    if recipe is not None and "=" in recipe:  # there is no recipe, the first override stands in its place
+        overrides = [recipe, *(overrides or [])]
+        recipe = None
     if listed:
         list_recipes()
     elif explained:
         explain(needed(recipe), overrides or [])
     elif check:
-        does_it_learn(needed(recipe), overrides or [])
+        does_it_learn(needed(recipe), overrides or [], out)
     else:
         from sightline.run import train as carry_out
         from sightline.training.report import reporter_for
@@ -75,47 +78,19 @@ def list_recipes() -> None:
 
 
 def explain(name: str, overrides: list[str]) -> None:
-    """Print every option of a recipe: its value here, and what it means; as a file that could be used."""
+    """Print a recipe in full: every option, its value here, and what it means."""
+    from sightline.run.explain import explanation
+    from sightline.run.overrides import changed
     from sightline.run.recipe import read_recipe
 
-    recipe = read_recipe(name).changed(overrides)
-    typer.echo(f"# {recipe.name}: {recipe.description}")
-    typer.echo(f'task = "{recipe.task}"')
-    section = None
-    for part, key, value, meaning in recipe.options():
-        if part != section:
-            section = part
-            typer.echo(f"\n[{part}]")
-        line = f"{key} = {toml_of(value)}" if value is not None else f"# {key}"
-        if value is None and is_chosen(part, key):
-            meaning += " (chosen by the data)"
-        typer.echo(f"{line:40} # {meaning}")
+    for line in explanation(changed(read_recipe(name), overrides)):
+        typer.echo(line)
 
 
-def is_chosen(section: str, key: str) -> bool:
-    """Tell whether a value that is not set will be chosen by the amount of data."""
-    return (section, key) in {("training", "learning_rate"), ("training", "max_steps"), ("tokenizer", "vocab_size")}
-
-
-def toml_of(value: object) -> str:
-    """Write a value as TOML does."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_of, value))}]"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    return str(value)
-
-
-def does_it_learn(recipe: str, overrides: list[str]) -> None:
+def does_it_learn(recipe: str, overrides: list[str], out: Path | None) -> None:
     """Learn a few examples by heart and say whether that went well."""
-    import tempfile
-
     from sightline.run import check
 
-    with tempfile.TemporaryDirectory() as place:
-        found = check(recipe, overrides, out=Path(place) / "check")
+    found = check(recipe, overrides, out=out)
     typer.echo(found.sentence())
     raise typer.Exit(0 if found.passed else 1)

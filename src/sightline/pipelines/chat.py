@@ -7,6 +7,7 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.rewriter import Rewriter
+from sightline.text.dialogue import source_of
 
 
 class Chat(Rewriter):
@@ -50,11 +51,11 @@ class Chat(Rewriter):
             raise InputError("a reply needs at least one turn to reply to")
         if not history[-1].strip():
             return []
-        turns = [" ".join(turn.splitlines()) for turn in history[-self.history :]]
-        ids = self.tokenizer.encode("\n".join(turns))
-        while len(turns) > 1 and self.max_length is not None and len(ids) > self.max_length:
-            del turns[0]
-            ids = self.tokenizer.encode("\n".join(turns))
+        turns = min(self.history, len(history))
+        ids = self.tokenizer.encode(source_of(history, history=turns))
+        while turns > 1 and self.max_length is not None and len(ids) > self.max_length:
+            turns -= 1
+            ids = self.tokenizer.encode(source_of(history, history=turns))
         return ids
 
 

@@ -1,7 +1,9 @@
 """Classify: a text, a pair of texts, or words in, the class of each out."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +19,7 @@ from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.text.batch import Framed
+from sightline.text.encoding import spaced
 
 OneOrPair: TypeAlias = str | tuple[str, str]
 
@@ -66,13 +69,16 @@ class Classifier(Pipeline):
         return self.tags([words])[0]
 
     def tags(
-        self, sentences: Sequence[Sequence[str]], *, batch_tokens: int = BATCH_TOKENS
+        self, sentences: Sequence[Sequence[str]], *, cut: bool = False, batch_tokens: int = BATCH_TOKENS
     ) -> list[list[Classification]]:
-        """Return the classes of the words of each sentence."""
+        """Return the classes of the words of each sentence; with `cut`, of as many words as the model can take."""
         if not self.per_word:
             raise InputError("this model classifies texts, not words: use classify")
         before, after = self.frame()
         spelled = [self.spelled(words) for words in sentences]
+        if cut and self.max_length is not None:
+            room = self.max_length - len(before) - len(after)
+            spelled = [words[: bisect_right(list(accumulate(map(len, words))), room)] for words in spelled]
         rows = [[*before, *(id_ for pieces in words for id_ in pieces), *after] for words in spelled]
         self.check_lengths(rows, what="sentence")
         results: list[list[Classification]] = [[] for _ in sentences]
@@ -108,7 +114,7 @@ class Classifier(Pipeline):
         """Return the ids of each word of a sentence: each but the first brings its blank along, as in running text."""
         if isinstance(words, str):
             raise InputError("a list of words is needed, not one text: split it")
-        pieces = self.tokenizer.encode_batch([f" {word}" if number else word for number, word in enumerate(words)])
+        pieces = self.tokenizer.encode_batch(spaced(words))
         if empty := [number for number, word in enumerate(pieces, start=1) if not word]:
             raise InputError(f"word {empty[0]} is empty: there is nothing to classify")
         return pieces

@@ -15,8 +15,7 @@ from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import real_tokens
-from sightline.text.batch import MaskedBatch
+from sightline.text.batch import MaskedBatch, real_tokens
 
 MASK = "[MASK]"
 """What a person types where a word is missing, whatever the tokenizer calls it."""

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sightline.model import GPT
 from sightline.pipelines.batches import batches
-from sightline.pipelines.rows import grid, real_tokens
+from sightline.pipelines.rows import grid
+from sightline.text.batch import real_tokens
 from sightline.training.loss import chunks
 
 USUAL_BLOCK = 1_024

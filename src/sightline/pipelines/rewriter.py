@@ -10,10 +10,11 @@ from sightline.errors import InputError
 from sightline.model import Transformer
 from sightline.pipelines.batches import batches
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import grid, real_tokens
+from sightline.pipelines.rows import grid
 from sightline.pipelines.steps import attentive_step_of, step_of
 from sightline.pipelines.writing import finished
 from sightline.text import Tokenizer
+from sightline.text.batch import real_tokens
 
 
 class Rewriter(Pipeline):

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from sightline.text.batch import padded
@@ -17,8 +16,3 @@ def grid(rows: Sequence[Sequence[int]], *, like: Tensor) -> tuple[Int[Tensor, "B
     """
     ids, lengths = padded([np.asarray(row, dtype=np.int64) for row in rows], pad_id=0)
     return ids.to(like.device), lengths.to(like.device)
-
-
-def real_tokens(ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
-    """Say which places of a grid hold a token, and not padding."""
-    return torch.arange(ids.size(1), device=ids.device) < lengths[:, None]

@@ -14,7 +14,7 @@ from sightline.text.batch import Batch
 from sightline.training.advice import DataFacts, advice
 from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate, estimate
-from sightline.training.loop import Ending, computing_in
+from sightline.training.loop import CHECKPOINTS, Ending, computing_in
 from sightline.training.report import Reporter
 from sightline.training.settings import MOST_STEPS
 from sightline.training.state import Metric
@@ -40,6 +40,14 @@ def introduce(ready: Prepared, reporter: Reporter) -> None:
     target = examples.vocabulary.target
     sizes = f"{tokenizer.vocab_size:,}" + (f" and {target.vocab_size:,}" if target else "")
     reporter.say(f"a vocabulary of {sizes} tokens ({ready.recipe.tokenizer.kind})")
+    if examples.labels:
+        names = examples.labels.names
+        reporter.say(f"{len(names):,} classes: {', '.join(names[:20])}" + (", …" if len(names) > 20 else ""))
+        if "label" in names:
+            reporter.warn('one class is called "label": if the file begins with names of columns, set data.header=true')
+    if ready.recipe.model.start:
+        new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in ready.fresh})) or "nothing"
+        reporter.say(f"the weights are those of {ready.recipe.model.start}; new: {new}")
 
 
 def foretell(ready: Prepared, rank: Rank, reporter: Reporter) -> None:
@@ -92,8 +100,14 @@ def farewell(ready: Prepared, folder: Path, ending: Ending, scores: Mapping[str,
     if ending == "signal":
         reporter.say(f"go on with: sightline train --resume --out {folder}")
         return
+    if progress.best_step is None:
+        reporter.warn(
+            f"no validation gave a finite score, so there is no model: the checkpoints are in {folder / CHECKPOINTS}; "
+            "try a lower learning rate"
+        )
+        return
     shown = ", ".join(f"{name} {in_short(value)}" for name, value in scores.items())
-    reporter.say(f"best model (step {progress.best_step or 0:,}): {shown}")
+    reporter.say(f"best model (step {progress.best_step:,}): {shown}")
     reporter.say(f"the model is in {folder / MODEL}; next: {next_command(ready, folder)}")
 
 

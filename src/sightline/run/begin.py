@@ -21,6 +21,9 @@ from sightline.run.vocabulary import Vocabulary
 from sightline.text.data import DataSettings
 from sightline.text.labels import Labels
 
+MAY_DIFFER = {"dropout", "attention_dropout", "heads"}
+"""What may be other than in the model one goes on from; everything else shapes its weights."""
+
 
 def purpose_of(recipe: Recipe, data: DataSettings, labels: Labels | None) -> Purpose:
     """Return what the model will be for."""
@@ -55,8 +58,14 @@ def config_of(
     decided = decided_by_data(recipe, vocabulary, purpose)
     if start is None:
         return model_config(recipe, amount, **decided)
-    changes = {name: value for name, value in {**decided, **recipe.model_fields}.items() if "vocab_size" not in name}
-    return replace(start.model.config, **changes)
+    typed = {name.removeprefix("model.") for name in recipe.typed if name.startswith("model.")}
+    if fixed := sorted(typed & set(recipe.model_fields) - MAY_DIFFER):
+        raise SettingsError(
+            f"model.start brings its own {', '.join(fixed)}: leave them out; "
+            f"only {', '.join(sorted(MAY_DIFFER))} may differ"
+        )
+    changes = {**{k: v for k, v in recipe.model_fields.items() if k in MAY_DIFFER}, **decided}
+    return replace(start.model.config, **{k: v for k, v in changes.items() if "vocab_size" not in k})
 
 
 def decided_by_data(recipe: Recipe, vocabulary: Vocabulary, purpose: Purpose) -> dict[str, Any]:
@@ -71,25 +80,21 @@ def decided_by_data(recipe: Recipe, vocabulary: Vocabulary, purpose: Purpose) ->
     return decided
 
 
-def beginning_model(config: BlockConfig, start: Bundle | None) -> Model:
-    """Build the model; where it goes on from another one, what both have is taken over."""
-    model = build(config)
-    if start is not None:
-        take_over(model, start.model)
-    return model
-
-
 @torch.no_grad()
-def take_over(model: Model, other: Model) -> list[str]:
-    """Copy every weight that both models have in the same shape; return the names of those that stay new."""
-    theirs = dict(other.named_parameters())
+def beginning_model(config: BlockConfig, start: Bundle | None) -> tuple[Model, list[str]]:
+    """Build the model; where it goes on from another one, all that both have is taken over.
+
+    Also return the names of the weights that are new.
+    """
+    model = build(config)
+    theirs = dict(start.model.named_parameters()) if start else {}
     fresh = []
     for name, parameter in model.named_parameters():
         if name in theirs and theirs[name].shape == parameter.shape:
             parameter.copy_(theirs[name])
         else:
             fresh.append(name)
-    return fresh
+    return model, fresh
 
 
 def bundle_of(

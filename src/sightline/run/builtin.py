@@ -84,8 +84,9 @@ def written_down(root: Path, data: DataSettings) -> DataSettings:
     if name not in SOURCES:
         raise SettingsError(f"data.train: there is no built-in corpus {name[:40]!r}, only {one_of(SOURCES, name)}")
     suffix, train, valid = SOURCES[name]
-    found = replace(data, folder=None, train=str(write(root, f"{name}-train", suffix, train)))
-    if valid is not None and data.valid is None:
+    own = None if data.valid is None else str(data.files("valid")[0])
+    found = replace(data, folder=None, train=str(write(root, f"{name}-train", suffix, train)), valid=own)
+    if valid is not None and own is None:
         found = replace(found, valid=str(write(root, f"{name}-valid", suffix, valid)))
     return found
 

@@ -27,7 +27,8 @@ def card_sections(
             f"{int(examples.valid.chosen.sum()):,}, none of which was learned from."
         ),
         "Training": (
-            f"{progress.step:,} updates in {progress.seconds / 60:.1f} minutes, seed {settings.seed}, "
+            f"Kept from step {progress.best_step or progress.step:,} of {progress.step:,} updates "
+            f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
             f"{settings.optimizer} with the schedule {settings.schedule}."
         ),
         "Scores on the validation set": "\n".join(f"- {name}: {in_short(value)}" for name, value in scores.items()),

@@ -4,13 +4,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from sightline.errors import RefusedError
 from sightline.pipelines import Translator, load
-from sightline.run.builtin import phrasebook
 from sightline.run.folder import MODEL, is_run
 from sightline.run.journal import read_journal
 from sightline.run.training_run import train
+from sightline.training.lock import locked
 from sightline.training.report import Reporter
 
 RECIPE = "phrases"
@@ -52,8 +52,12 @@ def demo(
     folder: Path, reporter: Reporter, *, retrain: bool = False, overrides: Mapping[str, object] | None = None
 ) -> Demo:
     """Return the demo, trained now or before; a training that was interrupted goes on."""
-    if retrain and is_run(folder):
-        shutil.rmtree(folder)
+    journal = read_journal(folder)
+    if journal is not None and journal.get("name") != RECIPE:
+        raise RefusedError(f"{folder} holds another run ({journal.get('name')}), not the demo: choose another --out")
+    if retrain and journal is not None:
+        with locked(folder):  # nobody trains there now
+            shutil.rmtree(folder)
     if not is_trained(folder):
         result = train(RECIPE, overrides or {}, out=folder, resume=is_run(folder), reporter=reporter)
         if result.exit_code:
@@ -61,10 +65,11 @@ def demo(
     translator = load(folder)
     if not isinstance(translator, Translator):
         raise TypeError(translator)
-    outcome: dict[str, Any] = (read_journal(folder) or {})["outcome"]
+    written = read_journal(folder) or {}
+    outcome, asked = written["outcome"], written["data"]
     shown = tuple(Shown(source, to, translator.translate(source, to=to)) for source, to in SHOWN)
     minutes = outcome["progress"]["seconds"] / 60
-    return Demo(folder, outcome["scores"]["exact_match"], len(phrasebook().unseen), minutes, shown)
+    return Demo(folder, outcome["scores"]["exact_match"], asked["validation_examples"], minutes, shown)
 
 
 def is_trained(folder: Path) -> bool:

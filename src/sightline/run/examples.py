@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, UInt64
+from jaxtyping import Bool
 from numpy import ndarray
 
 from sightline.errors import SettingsError
+from sightline.model.bert import BertConfig
 from sightline.model.config import BlockConfig
 from sightline.run.recipe import Recipe
 from sightline.run.sizes import Amount
@@ -20,6 +21,7 @@ from sightline.text.encoding import Encoder, LabelledEncoder, PairEncoder, Tagge
 from sightline.text.feed import Feed, LabelledFeed, MaskedFeed, PairFeed, SentencePairFeed, Share, TaggedFeed, TextFeed
 from sightline.text.labels import Labels
 from sightline.text.masking import Masker
+from sightline.text.passages import passages, set_passages_aside
 from sightline.text.record import (
     PAIR_AND_LABEL,
     SOURCE_AND_TARGET,
@@ -31,9 +33,6 @@ from sightline.text.record import (
 )
 from sightline.text.split import set_aside
 from sightline.text.store import Store, open_store
-
-PASSAGE = 32
-"""Lines of a long document that are set aside together."""
 
 CLASSIFIED = {"text": TEXT_AND_LABEL, "pair": PAIR_AND_LABEL, "words": TOKENS_AND_LABELS}
 
@@ -47,13 +46,20 @@ def corpus_of(recipe: Recipe, data: DataSettings, part: Part = "train") -> Corpu
         "masked-language-model": TEXT,
         "classification": CLASSIFIED[data.classified],
     }[recipe.task]
-    return Corpus(data, fields, part, unit="line" if asks_for_next_sentence(recipe) else "piece")
+    if not asks_for_next_sentence(recipe):
+        return Corpus(data, fields, part)
+    if (form := data.format_of(part)) != "text":
+        raise SettingsError(
+            f"which sentence follows which is learned from plain text, a line each, not from {form}: "
+            "give such a text, or set model.heads=masked_words"
+        )
+    return Corpus(data, fields, part, unit="line")
 
 
 def asks_for_next_sentence(recipe: Recipe) -> bool:
     """Tell whether a model shall also learn which sentence follows which."""
-    heads = recipe.model_fields.get("heads", ("masked_words", "next_sentence"))
-    return recipe.task == "masked-language-model" and "next_sentence" in str(heads)
+    heads = recipe.model_fields.get("heads", BertConfig.heads)
+    return recipe.task == "masked-language-model" and isinstance(heads, list | tuple) and "next_sentence" in heads
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Examples:
                     side.store,
                     examples,
                     share,
-                    documents=passages(side.store)[examples].astype(np.int64),
+                    documents=passages(np.asarray(side.store.labels))[examples],
                     tokenizer=source,
                     masker=masker,
                     length=config.max_length,
@@ -119,22 +125,13 @@ def open_examples(
         train, valid = Side(store, all_of(store)), Side(other, all_of(other))
     else:
         seed = recipe.sections["training"].get("seed", 1)
-        keys = passages(store) if asks_for_next_sentence(recipe) else store.keys
-        aside = set_aside(keys, seed=seed if isinstance(seed, int) else 1)
+        chance = seed if isinstance(seed, int) else 1
+        if asks_for_next_sentence(recipe):
+            aside = set_passages_aside(np.asarray(store.labels), seed=chance)
+        else:
+            aside = set_aside(store.keys, seed=chance)
         train, valid = Side(store, ~aside), Side(store, aside)
     return Examples(recipe, data, vocabulary, labels, train, valid)
-
-
-def passages(store: Store) -> UInt64[ndarray, " n"]:
-    """Number the passages of a text read line by line: whole documents, long ones in parts.
-
-    Neighbours stay together when some are set aside, so that "what follows" remains true.
-    """
-    lines = np.arange(len(store))
-    begins = np.flatnonzero(np.diff(store.labels, prepend=-1))
-    within = lines - begins[np.searchsorted(begins, lines, side="right") - 1]
-    passage: UInt64[ndarray, " n"] = (within % PASSAGE == 0).cumsum().astype(np.uint64)
-    return passage
 
 
 def all_of(store: Store) -> Bool[ndarray, " n"]:

@@ -14,6 +14,7 @@ run.lock          held while the run goes on
 from pathlib import Path
 
 from sightline.errors import RefusedError
+from sightline.training.lock import FILE_NAME as LOCK
 from sightline.training.rotation import place_for
 
 ROOT = Path("runs")
@@ -49,4 +50,9 @@ def folder_for(name: str, out: Path | None, *, resume: bool) -> Path:
         if not used:
             raise RefusedError(f"there is no run of {name} in {ROOT} to go on with: leave --resume out, or say --out")
         return used[-1]
-    return next(place for place in places if not place.exists())
+    return next(place for place in places if is_free(place))
+
+
+def is_free(place: Path) -> bool:
+    """Tell whether nothing is there, or only what an attempt left that ended before its run began."""
+    return not place.exists() or {path.name for path in place.iterdir()} <= {LOCK}

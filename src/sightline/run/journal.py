@@ -18,9 +18,13 @@ from sightline.bundle.atomic import force_to_disk
 from sightline.bundle.manifest import FORMAT, as_json, read_entries
 from sightline.bundle.source import open_regular, read_all
 from sightline.errors import ModelFileError, RefusedError, SightlineError
+from sightline.model.registry import ARCHITECTURES
+from sightline.run.explain import defaults
 from sightline.run.folder import JOURNAL
 from sightline.run.prepare import Prepared
+from sightline.run.recipe import SECTIONS
 from sightline.settings import to_mapping
+from sightline.text.data import Part
 from sightline.text.store import content_hash
 from sightline.training.environment import environment
 
@@ -65,7 +69,8 @@ def now() -> str:
 
 def check_same(then: Mapping[str, Any], asked: Mapping[str, object], folder: Path) -> list[str]:
     """Refuse to go on with other settings than the run began with; return the changes that do no harm."""
-    before, after = flat(then), flat(json.loads(json.dumps(asked)))
+    before, after = {**flat(known_defaults()), **flat(then)}, flat(json.loads(json.dumps(asked)))
+    before = {name: value for name, value in before.items() if name in after or name in flat(then)}
     changed = [
         f"{name} was {shown(before.get(name))} and is {shown(after.get(name))}"
         for name in sorted(before.keys() | after.keys())
@@ -78,6 +83,15 @@ def check_same(then: Mapping[str, Any], asked: Mapping[str, object], folder: Pat
             "Resume without them, or start a new run in another folder"
         )
     return changed
+
+
+def known_defaults() -> dict[str, dict[str, object]]:
+    """Return the defaults of every section: what a setting was that did not exist when a run began."""
+    found = {name: defaults(kind) for name, kind in SECTIONS.items()}
+    for config, _ in ARCHITECTURES.values():
+        found["model"] = {**defaults(config), **found["model"]}
+    plain: dict[str, dict[str, object]] = json.loads(json.dumps(found))
+    return plain
 
 
 def flat(sections: Mapping[str, Any]) -> dict[str, object]:
@@ -108,7 +122,12 @@ def recipe_entries(journal: Mapping[str, Any], folder: Path) -> tuple[str, dict[
 def entries_of(ready: Prepared, before: Mapping[str, Any] | None) -> dict[str, object]:
     """Return what run.json says when a run begins or goes on."""
     recipe, data = ready.recipe, ready.examples.data
-    files = {path.name: content_hash(path) for part in ("train", "valid") for path in data.files(part)}
+    parts: tuple[Part, ...] = ("train", "valid")
+    files = {
+        f"{part}_{side}": content_hash(path)
+        for part in parts
+        for side, path in zip(("source", "target"), data.files(part), strict=False)
+    }
     return {
         "sightline": __version__,
         "name": recipe.name,

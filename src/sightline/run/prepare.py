@@ -1,6 +1,6 @@
 """From a recipe to everything the loop needs: corpora, tokenizers, model, settings, batches, validation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline import bundle
@@ -8,7 +8,7 @@ from sightline.bundle import Bundle
 from sightline.errors import ModelFileError, SettingsError
 from sightline.run.begin import beginning_model, bundle_of, config_of, opened_start, purpose_of
 from sightline.run.builtin import written_down
-from sightline.run.examples import Examples, corpus_of, labels_of, open_examples
+from sightline.run.examples import Examples, asks_for_next_sentence, corpus_of, labels_of, open_examples
 from sightline.run.folder import encoded_beside, first_snapshot
 from sightline.run.recipe import Recipe
 from sightline.run.sizes import Amount, batch_tokens, training_settings
@@ -41,6 +41,8 @@ class Prepared:
     feed: Feed
     objective: Objective
     validator: Validator
+    fresh: list[str]
+    """Weights that begin at random; of a model that goes on from another one, only what that did not have."""
 
 
 def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepared:
@@ -49,27 +51,27 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     data = written_down(root, recipe.data)
     start = bundle.load(first_snapshot(folder)) if resume else opened_start(recipe)
     vocabulary, labels = spelling(root, recipe, data, start, resume=resume)
-    examples = open_examples(root, recipe, data, vocabulary, labels)
+    examples = open_examples(root, recipe, within_model(recipe, data, start), vocabulary, labels)
     amount = examples.train.amount(running_text=recipe.task.endswith("language-model"))
     purpose = purpose_of(recipe, data, labels)
-    config = config_of(recipe, amount, vocabulary, purpose, start)
+    config = config_of(recipe, amount, vocabulary, purpose, start if recipe.model.start else None)
     size = batch_tokens(recipe, amount, config)
     seed, window = asked_number(recipe, "seed"), asked_number(recipe, "window")
     share = Share(BatchSettings(batch_tokens=size, window=window), seed, rank.index, rank.world)
     feed = examples.feed(examples.train, config, share)
     settings = training_settings(recipe, amount, config, n_batches=len(feed.epoch(0)))
     seed_everything(settings.seed)
-    model = beginning_model(config, start)
+    model, fresh = beginning_model(config, start)
     seed_everything(settings.seed + rank.index)  # dropout differs from process to process, the weights do not
     average = RunningAverage(model, decay=settings.average_decay) if settings.average_decay else None
     state = TrainingState(model, make_optimizer(model, settings), average, Progress(seed=settings.seed))
     packed = bundle_of(model, vocabulary, purpose, recipe.decoding)
     alone = Share(BatchSettings(batch_tokens=size), seed)
     valid = examples.feed(examples.valid, config, alone, learning=False)
-    words = hidden_words(recipe, examples, config.max_length)
+    words = hidden_words(recipe, examples, config.max_length) if asks_for_next_sentence(recipe) else 1.0
     validator = Validator(packed, examples, valid, Objective(next_sentence_words=words), seed)
     objective = Objective(settings.label_smoothing, next_sentence_words=words)
-    return Prepared(recipe, examples, amount, settings, state, packed, feed, objective, validator)
+    return Prepared(recipe, examples, amount, settings, state, packed, feed, objective, validator, fresh)
 
 
 def spelling(
@@ -86,6 +88,16 @@ def spelling(
     if start.purpose is None:
         raise SettingsError("the run's first snapshot does not say what it is for")
     return vocabulary, Labels(start.purpose.labels) if start.purpose.labels else None
+
+
+def within_model(recipe: Recipe, data: DataSettings, start: Bundle | None) -> DataSettings:
+    """Let nothing into the examples that is longer than an encoder–decoder takes, where it has a limit."""
+    limit = recipe.model_fields.get("max_length", recipe.preset_fields().get("max_length"))
+    if start is not None and limit is None:
+        limit = start.model.config.max_length
+    if recipe.architecture != "transformer" or not isinstance(limit, int):
+        return data
+    return replace(data, max_length=max(1, min(data.max_length, limit - 1)))  # a target is read behind its start
 
 
 def asked_number(recipe: Recipe, name: str) -> int:

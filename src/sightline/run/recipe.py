@@ -4,25 +4,24 @@
     [data]  [tokenizer]  [model]  [masking]  [training]  [decoding]
 
 What a recipe leaves out is chosen by the data (`sizes`) or is the field's default. On the command line any value can be
-given as `section.key=value`. Nothing is read here but the recipe itself.
+given as `section.key=value` (`overrides`). Nothing is read here but the recipe itself.
 """
 
 import dataclasses
 import tomllib
-import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_type_hints
 
 from sightline.bundle.purpose import ARCHITECTURES as ARCHITECTURE_OF
 from sightline.bundle.purpose import Task
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
 from sightline.model.registry import ARCHITECTURES, PRESETS
-from sightline.settings import Checks, converted, from_mapping, one_of, unknown_name
+from sightline.settings import Checks, from_mapping, one_of, unknown_name
 from sightline.text.data import DataSettings
 from sightline.text.masking import MaskingSettings
 from sightline.text.trainer import Kind
@@ -98,6 +97,8 @@ class Recipe:
     task: Task
     sections: Mapping[str, Mapping[str, object]]
     description: str = ""
+    typed: frozenset[str] = frozenset()
+    """What was set by hand in the place of the recipe's values, as section.key."""
 
     @property
     def architecture(self) -> str:
@@ -142,22 +143,8 @@ class Recipe:
         known = field_names(ModelSettings)
         return {name: value for name, value in self.sections["model"].items() if name not in known}
 
-    def changed(self, overrides: Iterable[str]) -> "Recipe":
-        """Return the recipe with `section.key=value` each put in its place, all mistakes named at once."""
-        sections = {name: dict(values) for name, values in self.sections.items()}
-        problems = []
-        for override in overrides:
-            try:
-                section, key, value = self.parsed(override)
-                sections[section][key] = value
-            except SettingsError as error:
-                problems.append(str(error))
-        if problems:
-            raise SettingsError("; ".join(problems))
-        return checked(dataclasses.replace(self, sections=sections))
-
     def with_values(self, values: Mapping[str, object]) -> "Recipe":
-        """Return the recipe with values given from Python, by "section.key"."""
+        """Return the recipe with values in the place of its own, by "section.key", checked as a whole."""
         sections = {name: dict(entries) for name, entries in self.sections.items()}
         for name, value in values.items():
             section, _, key = name.partition(".")
@@ -165,23 +152,7 @@ class Recipe:
                 known = [f"{section}.{key}" for section in SECTIONS for key in self.kinds(section)]
                 raise SettingsError(unknown_name(name, known, what="setting"))
             sections[section][key] = str(value) if isinstance(value, Path) else value
-        return checked(dataclasses.replace(self, sections=sections))
-
-    def parsed(self, override: str) -> tuple[str, str, object]:
-        """Read one `section.key=value`."""
-        name, equals, text = override.partition("=")
-        section, dot, key = name.strip().partition(".")
-        if not equals or not dot:
-            raise SettingsError(f"{override[:60]!r} is not of the form section.key=value, as in data.train=my.tsv")
-        if section not in SECTIONS:
-            raise SettingsError(f"{unknown_name(section, SECTIONS, what='section')}, not {one_of(SECTIONS)}")
-        kinds = self.kinds(section)
-        if key not in kinds:
-            raise SettingsError(unknown_name(f"{section}.{key}", [f"{section}.{k}" for k in kinds], what="setting"))
-        try:
-            return section, key, typed(text, kinds[key])
-        except SettingsError as error:
-            raise SettingsError(f"{section}.{key}: {error}") from None
+        return checked(dataclasses.replace(self, sections=sections, typed=self.typed | frozenset(values)))
 
     def kinds(self, section: str) -> dict[str, Any]:
         """Return the fields of a section and their types."""
@@ -192,15 +163,6 @@ class Recipe:
             hints = get_type_hints(config)
             found |= {name: hints[name] for name in field_names(config) if name not in DECIDED_BY_DATA}
         return found
-
-    def options(self) -> Iterator[tuple[str, str, object, str]]:
-        """Yield every option: section, key, the value it has, its meaning."""
-        for section in SECTIONS:
-            for key in self.kinds(section):
-                kinds = (SECTIONS[section], *([ARCHITECTURES[self.architecture][0]] if section == "model" else []))
-                owner = next(kind for kind in kinds if key in field_names(kind))
-                default = {**self.preset_fields(), **defaults(owner)} if section == "model" else defaults(owner)
-                yield section, key, self.sections[section].get(key, default.get(key)), meaning(owner, key)
 
     def preset_fields(self) -> dict[str, object]:
         """Return what the preset sets, if one was chosen."""
@@ -214,37 +176,6 @@ class Recipe:
 def field_names(kind: type) -> list[str]:
     """Return the names of a dataclass's fields."""
     return [item.name for item in dataclasses.fields(cast("Any", kind))]
-
-
-def defaults(kind: type) -> dict[str, object]:
-    """Return the defaults of a dataclass's fields."""
-    fields = dataclasses.fields(cast("Any", kind))
-    return {item.name: item.default for item in fields if item.default is not dataclasses.MISSING}
-
-
-def meaning(kind: type, name: str) -> str:
-    """Return what a field means, as said where it was defined first."""
-    for owner in kind.__mro__:
-        found = getattr(owner, "__dataclass_fields__", {}).get(name)
-        if found is not None and "help" in found.metadata:
-            return str(found.metadata["help"])
-    return ""
-
-
-def typed(text: str, kind: Any) -> object:
-    """Return a value typed on the command line as what the setting needs; lists are typed with commas."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        return None if text == "none" else typed(text, next(a for a in arguments if a is not type(None)))
-    if origin is tuple and not text.strip().startswith("["):
-        return tuple(typed(part.strip(), arguments[0]) for part in text.split(",") if part.strip())
-    if kind is str or origin is Literal:
-        return converted(text, kind)
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    return converted(value, kind)
 
 
 def shipped() -> dict[str, Traversable]:

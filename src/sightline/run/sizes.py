@@ -39,6 +39,12 @@ BATCHES_IN_EPOCH = 40
 """Wished for: with little data batches are smaller, so that there are enough updates."""
 
 
+CHOSEN_MODEL = ("d_model", "n_heads", "d_ff", "n_layers", "n_encoder_layers", "n_decoder_layers")
+CHOSEN_TRAINING = (
+    "batch_tokens", "max_steps", "warmup_steps", "learning_rate", "validate_every", "checkpoint_every", "log_every",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Amount:
     """How much there is to learn from."""
@@ -88,11 +94,11 @@ def training_settings(recipe: Recipe, amount: Amount, config: BlockConfig, *, n_
     """Return the settings of the run, every gap filled; `n_batches` are those of an epoch."""
     given = dict(recipe.sections["training"])
     accumulate = given.get("accumulate", 1)
-    updates = max(1, n_batches // accumulate if isinstance(accumulate, int) else n_batches)
+    updates = n_batches / (accumulate if isinstance(accumulate, int) else 1)
     if given.get("max_steps") is None:
         epochs = given.pop("max_epochs", None)
         if isinstance(epochs, int | float):
-            given["max_steps"] = max(1, math.ceil(epochs * updates))
+            given["max_steps"] = math.ceil(epochs * updates)
         elif given.get("max_minutes") is None or given.get("schedule") in ("cosine", "linear"):
             seen = size_for(recipe, amount).tokens_to_see / max(1, amount.tokens)
             given["max_steps"] = max(FEWEST_UPDATES, round(min(seen, MOST_EPOCHS) * updates))
@@ -107,3 +113,15 @@ def training_settings(recipe: Recipe, amount: Amount, config: BlockConfig, *, n_
         given.setdefault("checkpoint_every", max(1, min(1000, steps // 8)))
         given.setdefault("log_every", max(1, min(50, steps // 40)))
     return from_mapping(TrainingSettings, given, where="training")
+
+
+def left_to_data(recipe: Recipe) -> set[tuple[str, str]]:
+    """Return the options, by section and key, that will be chosen by the data because nobody has set them."""
+    chosen = {("training", name) for name in CHOSEN_TRAINING} | {("tokenizer", "vocab_size")}
+    if recipe.sections["training"].get("schedule", "paper") == "paper":
+        chosen -= {("training", "warmup_steps"), ("training", "learning_rate")}
+    if {"max_epochs", "max_steps", "max_minutes"} & set(recipe.sections["training"]):
+        chosen -= {("training", "max_steps")}
+    if recipe.model.preset is None:
+        chosen |= {("model", name) for name in CHOSEN_MODEL}
+    return {(section, key) for section, key in chosen if key not in recipe.sections[section]}

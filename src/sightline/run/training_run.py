@@ -15,8 +15,9 @@ from sightline.run.announce import farewell, foretell, introduce
 from sightline.run.card import card_sections
 from sightline.run.folder import MODEL, first_snapshot, folder_for
 from sightline.run.journal import check_same, entries_of, now, read_journal, recipe_entries, write_journal
+from sightline.run.overrides import changed
 from sightline.run.prepare import Prepared, prepare
-from sightline.run.recipe import Recipe, read_recipe, recipe_of
+from sightline.run.recipe import Recipe, read_recipe, recipe_of, shipped
 from sightline.settings import to_mapping
 from sightline.training import checkpoint
 from sightline.training.distributed import Rank, joined_rank
@@ -67,15 +68,21 @@ def train(
     with ExitStack() as stack:
         rank = stack.enter_context(joined_rank())
         stack.enter_context(locked(folder) if rank.is_main else nullcontext())
-        stack.callback(reporter.end)
-        return carry_out(asked, folder, rank, reporter, resume=resume, tensorboard=tensorboard)
+        heard = reporter if rank.is_main else SilentReporter()
+        stack.callback(heard.end)
+        return carry_out(asked, folder, rank, heard, resume=resume, tensorboard=tensorboard)
 
 
-def check(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), *, out: Path) -> SelfCheck:
-    """Ask "does it learn?": whether this model can learn a few examples by heart; nothing is kept but the data."""
-    asked, _ = asked_recipe(recipe, overrides, out, resume=False)
-    runtime.keep_freed_memory()
-    ready = prepare(asked, out, rank=Rank(), resume=False)
+def check(
+    recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), *, out: Path | str | None = None
+) -> SelfCheck:
+    """Ask "does it learn?": whether this model can learn a few examples by heart.
+
+    Nothing is kept but the encoded corpus, which the run itself will find.
+    """
+    asked, folder = asked_recipe(recipe, overrides, Path(out) if out is not None else None, resume=False)
+    use_machine(asked)
+    ready = prepare(asked, folder, rank=Rank(), resume=False)
     epoch = ready.feed.epoch(0)
     smallest = epoch[int(epoch.sizes.argmin())]
     return self_check(ready.state.model, smallest, lambda model, batch: per_answer(ready, model, batch))
@@ -100,14 +107,22 @@ def asked_recipe(
     name = recipe if isinstance(recipe, str) else recipe.stem if isinstance(recipe, Path) else "run"
     folder = folder_for(Path(name).stem if name.endswith(".toml") else name, out, resume=resume)
     journal = read_journal(folder) if resume else None
-    if journal is not None and recipe is None:
-        name, entries = recipe_entries(journal, folder)
+    if journal is not None and (recipe is None or name in shipped()):
+        name, entries = recipe_entries(journal, folder)  # as it was changed when the run began
         found = recipe_of(entries, name=name, where=str(folder))
     elif isinstance(recipe, Mapping):
         found = recipe_of(recipe, name=name, where="recipe")
     else:
         found = read_recipe(recipe or "")
-    return found.with_values(overrides) if isinstance(overrides, Mapping) else found.changed(overrides), folder
+    found = found.with_values(overrides) if isinstance(overrides, Mapping) else changed(found, overrides)
+    return found if journal is None else as_resolved(found, journal["resolved"]["training"]), folder
+
+
+def as_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
+    """Return the recipe with what was chosen by the data when the run began, so that more steps change nothing else."""
+    ends = {"training.max_steps", "training.max_epochs"} & recipe.typed
+    chosen = {name: value for name, value in training.items() if name != "max_steps" or not ends}
+    return replace(recipe, sections={**recipe.sections, "training": {**chosen, **recipe.sections["training"]}})
 
 
 def carry_out(
@@ -120,10 +135,7 @@ def carry_out(
     tensorboard: bool,
 ) -> Result:
     """Prepare, say what is going to happen, train, and say what came of it."""
-    threads = recipe.sections["training"].get("threads")
-    if isinstance(threads, int):
-        runtime.use_threads(threads)
-    runtime.keep_freed_memory()
+    use_machine(recipe)
     journal = read_journal(folder) if resume else None
     if not rank.is_main:
         rank.barrier()  # one reads and encodes, the others find it done
@@ -137,7 +149,7 @@ def carry_out(
             bundle.save(ready.bundle, first_snapshot(folder))
         write_journal(folder, facts)  # only now is it a run that can go on
         rank.barrier()
-    goes_on = bool(resume and restore(ready, folder, reporter))
+    goes_on = bool(resume and restore(ready, folder, rank, reporter))
     compile_layers(ready)
     foretell(ready, rank, reporter)
     first = ready.state.progress.step + 1 if goes_on else 0
@@ -154,9 +166,23 @@ def carry_out(
     return Result(folder, ending, scores, stop.exit_code if ending == "signal" else 0)
 
 
-def restore(ready: Prepared, folder: Path, reporter: Reporter) -> bool:
+def use_machine(recipe: Recipe) -> None:
+    """Set the threads that the recipe asks for, and keep freed memory."""
+    threads = recipe.sections["training"].get("threads")
+    if isinstance(threads, int):
+        runtime.use_threads(threads)
+    runtime.keep_freed_memory()
+
+
+def restore(ready: Prepared, folder: Path, rank: Rank, reporter: Reporter) -> bool:
     """Go back to the last checkpoint, if there is one yet, and say what was restored."""
+    if not rank.is_main:
+        rank.barrier()  # the first tidies up what a killed save left, the others find it tidy
     found = checkpoint.resume(ready.state, folder / CHECKPOINTS)
+    if rank.is_main:
+        rank.barrier()
+    elif found is not None:  # what is stored are the random generators of the first
+        runtime.seed_everything(ready.settings.seed + rank.index + ready.state.progress.step * rank.world)
     if found is None:
         reporter.say(f"{folder} was stopped before its first checkpoint: it begins anew")
         return False
@@ -218,8 +244,7 @@ def surroundings(
     def keep(found: Validation) -> None:
         save_model(ready, folder, found, found.record())
 
-    reporting = reporter if rank.is_main else SilentReporter()
-    return Surroundings(folder, reporting, record, ready.validator, keep, rank, stop)
+    return Surroundings(folder, reporter, record, ready.validator, keep, rank, stop)
 
 
 def save_model(ready: Prepared, folder: Path, found: Validation, scores: Mapping[str, Metric]) -> None:
@@ -242,7 +267,8 @@ def best_scores(ready: Prepared, folder: Path, *, final: bool) -> dict[str, Metr
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
     if final and (folder / MODEL).exists():
         kept = bundle.load(folder / MODEL)
-        scores |= ready.validator.final(kept)
-        sections = card_sections(ready.examples, ready.settings, ready.state.progress, scores, ())
-        bundle.save(replace(kept, card=carded(ready, kept.model, sections)), folder / MODEL)
+        if final_scores := ready.validator.final(kept):
+            scores |= final_scores[0]
+            sections = card_sections(ready.examples, ready.settings, ready.state.progress, scores, final_scores[1])
+            bundle.save(replace(kept, card=carded(ready, kept.model, sections)), folder / MODEL)
     return scores

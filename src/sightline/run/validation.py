@@ -1,7 +1,6 @@
 """How a model does on the validation set: the loss over all of it, the task's score, and some outputs to look at."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,10 @@ import torch
 from sightline.bundle import Bundle
 from sightline.decoding import DecodingSettings
 from sightline.evaluation import translation_scores
+from sightline.evaluation.text import exponential
 from sightline.model import Model
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Translator, pipeline_for
+from sightline.pipelines.filler import MASK
 from sightline.run.examples import Examples
 from sightline.text.chance import order
 from sightline.text.feed import Feed
@@ -23,7 +24,7 @@ from sightline.training.validation import Validation
 MOST_TRANSLATED = 500
 """Sentences whose translations are scored at every validation; the final score is over all of them."""
 N_SAMPLES = 3
-PROMPT_TOKENS, SAMPLE_TOKENS = 12, 40
+SAMPLE_TOKENS = 40
 WHICH = 9
 """A draw of its own."""
 
@@ -51,12 +52,16 @@ class Validator:
         }
         return judges[self.examples.recipe.task](loss, tallies)
 
-    def final(self, bundle: Bundle) -> dict[str, Metric]:
-        """Score the model that is kept on the whole validation set, the way it will be used; signed, to be compared."""
+    def final(self, bundle: Bundle) -> tuple[dict[str, Metric], tuple[Sample, ...]] | None:
+        """Score the model that is kept on the whole validation set, the way it will be used; signed, to be compared.
+
+        Only translations are judged otherwise than while training, where a quicker search over fewer sentences will do.
+        """
         if self.examples.recipe.task != "translation":
-            return {}
+            return None
         pairs, outputs = self._translated(bundle, bundle.generation, most=len(self.examples.valid.chosen))
-        return dict(vars(translation_scores(outputs, [pair.target for pair in pairs])))
+        scores = translation_scores(outputs, [pair.target for pair in pairs])
+        return dict(vars(scores)), samples_of(pairs, outputs)
 
     def _translation(self, loss: float, tallies: dict[str, float]) -> Validation:
         # A model that has not learned to end a sentence yet need not go on to the longest that is allowed.
@@ -64,8 +69,7 @@ class Validator:
         quick = DecodingSettings(max_length=min(longest, self.bundle.generation.max_length))
         pairs, outputs = self._translated(self.bundle, quick, most=MOST_TRANSLATED)
         scores = translation_scores(outputs, [pair.target for pair in pairs])
-        some = zip(pairs[:N_SAMPLES], outputs[:N_SAMPLES], strict=True)
-        samples = tuple(Sample(pair.source, output, pair.target) for pair, output in some)
+        samples = samples_of(pairs, outputs)
         others = {"chrf": scores.chrf, "exact_match": scores.exact_match, "perplexity": exponential(loss), **tallies}
         return Validation(loss, ("bleu", scores.bleu), True, others, samples)
 
@@ -92,8 +96,9 @@ class Validator:
             raise TypeError(generator)
         tokenizer = self.examples.vocabulary.source
         samples = []
-        for ids in self._texts(N_SAMPLES - 2):
-            prompt, rest = tokenizer.decode(ids[:PROMPT_TOKENS]), tokenizer.decode(ids[PROMPT_TOKENS:][:SAMPLE_TOKENS])
+        for ids in self._texts(1):
+            at = len(ids) // 3
+            prompt, rest = tokenizer.decode(ids[:at]), tokenizer.decode(ids[at:])
             output = generator.generate(prompt, max_length=SAMPLE_TOKENS, temperature=0.8, seed=self.seed)
             samples.append(Sample(prompt, str(output), rest))
         return Validation(loss, ("perplexity", exponential(loss)), False, tallies, tuple(samples))
@@ -106,12 +111,14 @@ class Validator:
         samples = []
         for ids in self._texts(N_SAMPLES):
             at = len(ids) // 2
-            before, hidden, after = (tokenizer.decode(part) for part in (ids[:at], ids[at : at + 1], ids[at + 1 : 24]))
-            question = f"{before}[MASK]{after}"
+            before, hidden, after = (tokenizer.decode(part) for part in (ids[:at], ids[at : at + 1], ids[at + 1 :]))
+            if MASK in before + after:
+                continue  # somebody writes about masks: which one would be ours?
+            question = f"{before}{MASK}{after}"
             answers = [candidate.token.strip() for candidate in filler.fill(question, n=3)[0].candidates]
             samples.append(Sample(question, " | ".join(answers), hidden.strip()))
         words = tallies.get("words_loss", loss)
-        return Validation(loss, ("perplexity", exponential(words)), False, tallies, tuple(samples))
+        return Validation(loss, ("perplexity", exponential(words)), False, in_percent(tallies), tuple(samples))
 
     def _classification(self, loss: float, tallies: dict[str, float]) -> Validation:
         classifier = pipeline_for(self.bundle)
@@ -142,10 +149,10 @@ class Validator:
             )
 
     def _texts(self, most: int) -> Iterator[list[int]]:
-        """Yield the beginnings of some pieces of text."""
-        store = self.examples.valid.store
+        """Yield the beginnings of some pieces of text, as long as the model can take once they are taken apart."""
+        store, room = self.examples.valid.store, self.bundle.model.config.max_length or SAMPLE_TOKENS
         for number in self._chosen(most):
-            yield store.sequence(number).tolist()[: PROMPT_TOKENS + SAMPLE_TOKENS]
+            yield store.sequence(number).tolist()[: max(1, min(SAMPLE_TOKENS, room // 2))]
 
     def _chosen(self, most: int) -> list[int]:
         numbers = np.flatnonzero(self.examples.valid.chosen)
@@ -162,6 +169,12 @@ class Pair:
     language: str | None
 
 
+def samples_of(pairs: Sequence[Pair], outputs: Sequence[str]) -> tuple[Sample, ...]:
+    """Return the first few translations beside what was expected."""
+    some = zip(pairs[:N_SAMPLES], outputs[:N_SAMPLES], strict=True)
+    return tuple(Sample(pair.source, output, pair.target) for pair, output in some)
+
+
 @torch.inference_mode()
 def mean_loss(model: Model, feed: Feed, objective: Objective) -> tuple[float, dict[str, float]]:
     """Return the loss over a whole feed, an answer's share of it, and the means of what was counted beside."""
@@ -176,6 +189,6 @@ def mean_loss(model: Model, feed: Feed, objective: Objective) -> tuple[float, di
     return total / max(1, count), {name: value / max(1, of) for name, (value, of) in tallies.items()}
 
 
-def exponential(loss: float) -> float:
-    """Return the perplexity of a loss; of a hopeless one infinity."""
-    return math.exp(loss) if loss < 700 else math.inf
+def in_percent(tallies: dict[str, float]) -> dict[str, float]:
+    """Return shares as percent, as all scores are."""
+    return {name: 100 * value if name.endswith("accuracy") else value for name, value in tallies.items()}

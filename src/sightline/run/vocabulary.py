@@ -1,7 +1,6 @@
 """The tokenizers of a run: learned from its data, kept beside the encoded corpus, found again by content."""
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -60,7 +59,7 @@ def learned(recipe: Recipe, corpus: Corpus) -> Vocabulary:
     special = MASKING_TOKENS if recipe.architecture == "bert" else (*SEQUENCE_TOKENS, *tags)
 
     def make(side: tuple[int, ...], size: int) -> Tokenizer:
-        texts = counter.listening(every(stride, lambda: corpus.texts(side)))
+        texts = counter.listening(corpus.texts(side, stride=stride))
         return train_tokenizer(
             settings.kind,
             texts,
@@ -79,11 +78,6 @@ def text_fields(corpus: Corpus) -> tuple[int, ...]:
     if corpus.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS):
         return (0, 1)  # a dialogue is read as a source and its reply
     return tuple(range(max(1, len(corpus.fields) - 1))) if corpus.fields != TOKENS_AND_LABELS else (0,)
-
-
-def every(stride: int, texts: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield every so many-th text."""
-    return (text for number, text in enumerate(texts()) if number % stride == 0)
 
 
 def corpus_bytes(corpus: Corpus) -> int:
@@ -112,14 +106,16 @@ def read_vocabulary(folder: Path) -> Vocabulary | None:
         has_target = (folder / "target_tokenizer.json").exists()
         target = load_tokenizer(folder / "target_tokenizer.json") if has_target else None
         words = folder / "words.txt"
-        return Vocabulary(source, target, read_words(words.read_bytes(), words))
+        return Vocabulary(source, target, read_words(words.read_bytes(), words) if words.exists() else ())
     except (ModelFileError, OSError):
         return None
 
 
 def write_vocabulary(vocabulary: Vocabulary, place: Path) -> None:
     """Write the files of a vocabulary."""
-    texts = {"tokenizer.json": vocabulary.source.to_json(), "words.txt": words_text(vocabulary.words)}
+    texts = {"tokenizer.json": vocabulary.source.to_json()}
+    if vocabulary.words:
+        texts["words.txt"] = words_text(vocabulary.words)
     if vocabulary.target is not None:
         texts["target_tokenizer.json"] = vocabulary.target.to_json()
     for name, text in texts.items():

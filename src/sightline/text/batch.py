@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
@@ -167,3 +167,8 @@ def padded(rows: Rows, *, pad_id: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, 
     if len(rows):
         grid[np.arange(grid.shape[1]) < lengths[:, None]] = np.concatenate(rows)
     return torch.from_numpy(grid), torch.from_numpy(lengths)
+
+
+def real_tokens(ids: Shaped[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
+    """Say which places of a grid hold a token, and not padding."""
+    return torch.arange(ids.size(1), device=ids.device) < lengths[:, None]

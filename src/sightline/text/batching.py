@@ -5,7 +5,7 @@ an epoch are shuffled and cut into windows; each window is sorted by length; all
 these are shuffled. So the place in the data is three integers, and a resumed run goes on exactly where it stopped.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
@@ -76,11 +76,6 @@ class Batches:
         starts = self._cut(self._lengths[examples])
         places = order(len(starts) - 1, self._seed, epoch, BATCHES)
         return Epoch(examples, starts, places, self._lengths, self._rank, self._world)
-
-    def resume(self, epoch: int, position: int) -> Iterator[Int[ndarray, " sentences"]]:
-        """Yield the batches of an epoch from a position on."""
-        batches = self.epoch(epoch)
-        return (batches[at] for at in range(position, len(batches)))
 
     def _cut(self, lengths: Int[ndarray, "n columns"]) -> Int[ndarray, " batches_and_one"]:
         """Return where batches begin, and where the last one ends: each as large as the budget allows."""

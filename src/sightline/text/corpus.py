@@ -16,12 +16,14 @@ Texts are never changed otherwise: outer blanks, line breaks of Unicode and name
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from sightline.errors import InputError, SettingsError
 from sightline.text.cleaning import cleaned
 from sightline.text.counts import Counts
 from sightline.text.data import DataSettings, Format, Part
+from sightline.text.dialogue import source_of
 from sightline.text.documents import Unit, read_text
 from sightline.text.files import shown_path
 from sightline.text.jsonl import read_jsonl
@@ -92,9 +94,9 @@ class Corpus:
             found = f"what is there was left out ({met})" if met else "it is empty"
             raise InputError(f"{' and '.join(map(shown_path, self.files))}: there is nothing to learn from: {found}")
 
-    def texts(self, fields: Sequence[int] | None = None) -> Iterator[str]:
-        """Yield the texts of every record (or only the fields with these numbers), to make a tokenizer from."""
-        for record in self.records():
+    def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
+        """Yield the texts to make a tokenizer from: of every record (or every `stride`-th), all fields or only some."""
+        for record in islice(self.records(), None, None, stride):
             for number, field in enumerate(record.fields):
                 if fields is None or number in fields:
                     yield from (field,) if isinstance(field, str) else field
@@ -123,11 +125,12 @@ class Corpus:
 def replies(dialogues: Iterable[Record], *, history: int, counts: Counts) -> Iterator[Record]:
     r"""Yield every turn of a dialogue but the first as the target, the turns before it as the source, \n between.
 
-    All pairs of a dialogue have its beginning as their key, so that a split leaves dialogues whole.
+    All pairs of a dialogue have its first turn as their key, so that a split leaves dialogues whole, and those that
+    begin alike together.
     """
     for record in dialogues:
         (turns,) = record.fields
         counts.add("single_turns", int(len(turns) < 2))
         for at in range(1, len(turns)):
-            source = "\n".join(turns[max(0, at - history) : at])
-            yield record._replace(fields=(source, turns[at]), key="\n".join(turns[:2]))
+            source = source_of(turns[:at], history=history)
+            yield record._replace(fields=(source, turns[at]), key=turns[0])

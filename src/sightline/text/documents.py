@@ -13,8 +13,8 @@ from sightline.text.files import Place
 from sightline.text.lines import OnBadUTF8, read_pieces
 from sightline.text.record import Record
 
-PIECE = 1 << 13
-"""Characters after which a piece ends with its line: few enough that a short book can be split for validation."""
+PIECE, SHORTEST_PIECE = 1 << 13, 1 << 7
+"""Characters after which a piece ends with its line; of a small file it is a hundredth, so that it can be split."""
 
 Unit = Literal["piece", "line"]
 
@@ -24,7 +24,12 @@ def read_text(
 ) -> Iterator[Record]:
     """Yield the pieces, or the lines, of every document; the last of each `ends` it."""
     lines = text_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
-    return with_ends(lines if unit == "line" else joined(lines))
+    return with_ends(lines if unit == "line" else joined(lines, longest=piece_of(path)))
+
+
+def piece_of(path: Path) -> int:
+    """Return how many characters a piece of a file has, about."""
+    return max(SHORTEST_PIECE, min(PIECE, path.stat().st_size // 100))
 
 
 def text_lines(
@@ -46,8 +51,8 @@ def text_lines(
             yield Record((line.text,), Place(path, line.number), document)
 
 
-def joined(lines: Iterator[Record]) -> Iterator[Record]:
-    r"""Yield the lines of a document together, \n between them, in pieces of `PIECE` characters or a little more."""
+def joined(lines: Iterator[Record], *, longest: int) -> Iterator[Record]:
+    r"""Yield the lines of a document together, \n between them, in pieces of `longest` characters or a little more."""
     first: Record | None = None
     texts: list[str] = []
     size = 0
@@ -56,7 +61,7 @@ def joined(lines: Iterator[Record]) -> Iterator[Record]:
         if first is not None and line.document != first.document:
             yield first._replace(fields=("\n".join(texts),))
             first = None
-        elif first is not None and size > PIECE:
+        elif first is not None and size > longest:
             yield first._replace(fields=("\n".join(texts) + "\n",))
             first = None
         if first is None:

@@ -167,12 +167,15 @@ class TaggedEncoder:
             raise InputError(f"{record.place}: {len(words)} words have {len(names)} labels: each needs one")
         ids: list[int] = []
         tags: list[int] = []
-        # Each word but the first brings its blank along, as it does in running text.
-        spaced = [f" {word}" if number else word for number, word in enumerate(words)]
-        for pieces, name in zip(self._tokenizer.encode_batch(spaced), names, strict=True):
+        for pieces, name in zip(self._tokenizer.encode_batch(spaced(words)), names, strict=True):
             tags += [self._labels.id_of(name, record.place) + 1, *[CONTINUED] * (len(pieces) - 1)][: len(pieces)]
             ids += pieces
         return Row((ids, tags), key_of(" ".join(words)))
+
+
+def spaced(words: Sequence[str]) -> list[str]:
+    """Return words as they are spelled one by one: each but the first brings its blank along, as in running text."""
+    return [f" {word}" if number else word for number, word in enumerate(words)]
 
 
 def text(field: Field) -> str:

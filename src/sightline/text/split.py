@@ -43,7 +43,7 @@ def set_aside(keys: NDArray[np.uint64], *, seed: int, size: int | None = None) -
     groups, counts = lowest_groups(ranked, at_least=4 * wanted)
     if len(groups) < 2:
         raise InputError(
-            "a validation set cannot be split off: there are not two different sentences. "
+            "a validation set cannot be split off: there are not two different sentences (or passages of text). "
             "Give more data, or a file of its own as data.valid"
         )
     chosen = groups[fitting(counts, wanted)]

@@ -54,7 +54,7 @@ def train(
     state: TrainingState, feed: Feed, objective: Objective, settings: TrainingSettings, around: Surroundings
 ) -> Ending:
     """Train until a limit is reached; the state says how far it has come already."""
-    clock = Clock(state.progress.seconds)
+    clock = Stopwatch(state.progress.seconds)
     epoch = feed.epoch(state.progress.epoch)
     around.reporter.begin(total_steps=settings.max_steps, step=state.progress.step)
     state.model.train()
@@ -85,7 +85,7 @@ def learn(state: TrainingState, batch: Batch, objective: Objective, settings: Tr
     return loss
 
 
-def update(state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Clock") -> None:
+def update(state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Stopwatch") -> None:
     """Change the weights by the mean gradient of all tokens since the last update, on all ranks alike."""
     step = state.progress.step + 1
     around.rank.sum_gradients(state.model.parameters())
@@ -113,7 +113,7 @@ def update(state: TrainingState, settings: TrainingSettings, around: Surrounding
 
 
 def do_what_is_due(
-    state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Clock", *, n_batches: int
+    state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Stopwatch", *, n_batches: int
 ) -> None:
     """Log, validate, and save, if it is time; a model that is better than all before is saved at once."""
     step = state.progress.step
@@ -165,8 +165,7 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
         state.model.eval()
         found = around.validate()
         merit = found.merit(settings.best_by)
-        best = state.metrics.get("best_merit")
-        improved = math.isfinite(merit) and (not isinstance(best, int | float) or merit > best)
+        improved = all(map(math.isfinite, merit)) and (state.progress.best_step is None or merit > best_merit(state))
         if improved and around.rank.is_main:
             around.keep(found)
     state.model.train()
@@ -174,7 +173,7 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
     step = state.progress.step
     state.metrics.update(found.record(), validated_step=step)
     if improved:
-        state.metrics.update(best_merit=merit, stale=0)
+        state.metrics.update(best_merit=merit[0], best_tie=merit[1], stale=0)
         state.progress = replace(state.progress, best_step=step)
     else:
         state.metrics["stale"] = int(number(state, "stale")) + 1
@@ -182,6 +181,11 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
     around.reporter.validated(record, found.samples)
     around.record(record, found.samples)
     return improved
+
+
+def best_merit(state: TrainingState) -> tuple[float, float]:
+    """Return the merit of the best model so far."""
+    return number(state, "best_merit"), number(state, "best_tie")
 
 
 def checkpoint(state: TrainingState, settings: TrainingSettings, around: Surroundings) -> None:
@@ -249,7 +253,7 @@ def computing_in(settings: TrainingSettings, state: TrainingState) -> AbstractCo
     return torch.autocast(next(state.model.parameters()).device.type, dtype=torch.bfloat16)
 
 
-class Clock:
+class Stopwatch:
     """The time a run has taken over all resumes, and its speed since it was last asked."""
 
     def __init__(self, seconds: float) -> None:

@@ -7,14 +7,22 @@ tells the task, so the loop knows none.
 from dataclasses import dataclass, field
 from typing import cast
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from sightline.model import GPT, Bert, Model, Transformer
 from sightline.model.bert import WordHead
-from sightline.text.batch import IGNORED, Batch, LabelledBatch, MaskedBatch, PairBatch, TaggedBatch, TextBatch
+from sightline.text.batch import (
+    IGNORED,
+    Batch,
+    LabelledBatch,
+    MaskedBatch,
+    PairBatch,
+    TaggedBatch,
+    TextBatch,
+    real_tokens,
+)
 from sightline.training.loss import projected_cross_entropy
 
 
@@ -114,4 +122,4 @@ def right_answers(scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> flo
 
 def real(grid: Tensor, lengths: Int[Tensor, "B"]) -> Tensor:
     """Return what is not padding, row by row: the order of packed rows."""
-    return grid[torch.arange(grid.size(1), device=grid.device) < lengths[:, None]]
+    return grid[real_tokens(grid, lengths)]

@@ -29,11 +29,6 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=step_of)
 
 
-def latest(folder: Path) -> Path | None:
-    """Return the newest checkpoint of a folder, whatever its condition."""
-    return next(reversed(checkpoints(folder)), None)
-
-
 def rotate(folder: Path, *, keep_last: int, best_step: int | None) -> None:
     """Remove all checkpoints but the newest few and the best one; what cannot be removed now is tried again later."""
     for path in checkpoints(folder)[:-keep_last]:

@@ -11,7 +11,7 @@ class Validation:
     """How good a model is on examples it did not learn from."""
 
     loss: float
-    """Cross-entropy a token (or label), without smoothing."""
+    """Cross-entropy a token (or label), without smoothing; what the run itself learns by."""
     score: tuple[str, float]
     """What the task is judged by, and its value."""
     higher_is_better: bool
@@ -23,8 +23,10 @@ class Validation:
         name, value = self.score
         return {"validation_loss": self.loss, name: value, **self.others}
 
-    def merit(self, best_by: BestBy) -> float:
-        """Return one number that is higher for a better model."""
-        if best_by == "loss":
-            return -self.loss
-        return self.score[1] if self.higher_is_better else -self.score[1]
+    def merit(self, best_by: BestBy) -> tuple[float, float]:
+        """Return what is higher for a better model: the score, and where scores are equal the loss decides.
+
+        They are equal more often than one would think: BLEU is 0 for every model as long as all sentences are short.
+        """
+        score = self.score[1] if self.higher_is_better else -self.score[1]
+        return (-self.loss, 0.0) if best_by == "loss" else (score, -self.loss)
