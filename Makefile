@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help demo test slow check format bench clean
+.PHONY: help demo test chromium slow check format bench clean
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -18,8 +18,15 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## train the built-in translator and show it (ARGS=--no-serve ends by itself)
 	$(BIN)/sightline demo $(ARGS)
 
-test: $(READY)  ## all tests that end in minutes
+test: $(READY) chromium  ## all tests that end in minutes
 	$(BIN)/pytest -n 2 --dist loadscope
+
+# The pages are tested in the system's browser; without one those tests say that they were skipped (with CI=true they fail).
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
+	  echo "make: no Chromium found, installing Debian's (the tests of the pages open it)"; \
+	  { apt-get install -y chromium || sudo -n apt-get install -y chromium; } >/dev/null 2>&1 \
+	  || echo "make: could not install it; please do: apt-get install chromium"; }
 
 slow: $(READY)  ## the tests that take long
 	$(BIN)/pytest -m slow

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sightline.bench import trace
 from sightline.bench.measure import Timing, take_turns
 from sightline.bench.peers import PEERS, installed_peers
 from sightline.bench.train import Sightline, training_step
@@ -74,3 +75,22 @@ def test_take_turns_interleaves_and_leaves_warm_up_out():
     timings = take_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3, warm_up=1)
     assert "".join(calls) == "abababab"
     assert [len(timing.seconds) for timing in timings] == [3, 3]
+
+
+def test_every_way_of_tracing_writes_thirty_tokens():
+    """Who looks less must not have less to look at."""
+    work = trace.translator("tiny")
+    assert len(work.tokenizer.encode(trace.SENTENCE)) == trace.N_TOKENS
+    [[translation]] = work.translations([trace.SENTENCE])
+    assert len(translation.tokens) in (trace.N_TOKENS - 1, trace.N_TOKENS)
+    sizes = {}
+    for way, asked in trace.WAYS.items():
+        if asked is not None:
+            seen = work.trace(trace.SENTENCE, **asked)
+            assert len(seen.steps) == trace.N_TOKENS
+            sizes[way] = seen.size
+    assert sizes["all probes, readout"] > sizes["attention"] == sizes["attention, readout"] > 0
+
+
+def test_memory_is_that_of_a_whole_process():
+    assert trace.memory("VmRSS") == 0 or trace.memory("VmHWM") >= trace.memory("VmRSS") > 50_000_000

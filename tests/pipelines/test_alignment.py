@@ -1,13 +1,13 @@
 """Which words looked at which: spans of whole words, inside their texts."""
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import pipeline_for
-from sightline.pipelines.alignment import links, word_spans, words_of, written_spans
+from sightline.pipelines.alignment import written_spans
+from sightline.tracing.passage import word_spans
 
 from .tiny import BPE, CHARACTERS, many_languages_bundle, translator_bundle, two_vocabularies_bundle
 
@@ -48,36 +48,6 @@ def test_alignment_changes_no_translation():
     [plain], [aligned] = (translator.translations(["the cat sat"], alignment=wanted) for wanted in (False, True))
     assert plain[0].alignment is None
     assert (plain[0].text, plain[0].score) == (aligned[0].text, aligned[0].score)
-
-
-def test_words_of_several_tokens_are_added_up():
-    """Source "aa b" in three tokens, target "x yy" in three."""
-    attention = torch.tensor([[0.3, 0.4, 0.3], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6]])
-    found = links(
-        attention,
-        source="aa b",
-        source_spans=[(0, 1), (1, 2), (2, 4)],
-        target="x yy",
-        target_spans=[(0, 1), (1, 3), (3, 4)],
-    )
-    shown = [(link.source_start, link.source_end, link.target_start, link.target_end) for link in found]
-    assert shown == [(0, 2, 0, 1), (3, 4, 2, 4)]
-    assert [link.weight for link in found] == pytest.approx([0.7, 0.7])
-
-
-def test_second_word_is_linked_if_it_got_half_as_much():
-    found = links(
-        torch.tensor([[0.6, 0.3, 0.1]]),
-        source="a b c",
-        source_spans=[(0, 1), (1, 3), (3, 5)],
-        target="x",
-        target_spans=[(0, 1)],
-    )
-    assert [link.source_start for link in found] == [0, 2]
-
-
-def test_blanks_belong_to_no_word():
-    assert words_of([(0, 1), (1, 2), (2, 3)], "a b", word_spans("a b")) == [0, None, 1]
 
 
 @pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "characters"])

@@ -78,6 +78,25 @@ def corpus(
 
 
 @app.command()
+def trace(
+    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    rounds: Rounds = 15,
+    as_json: AsJson = False,
+) -> None:
+    """Time a translation of thirty tokens that is traced beside one that is not, and measure the memory of both.
+
+    Example: sightline bench trace --size base --rounds 7
+    """
+    from sightline.bench.trace import bench_trace
+
+    cost = bench_trace(size.value, rounds=rounds, after_round=tell_progress(rounds))
+    kept = ", ".join(f"{way} {count / 1e6:.1f} MB" for way, count in cost.probe_bytes.items())
+    peaks = ", ".join(f"{way} {count / 1e6:,.0f} MB" for way, count in cost.peak_bytes.items())
+    about = f"30 tokens into 30, {size.value}; kept: {kept}; the process grew by: {peaks or 'unknown'}"
+    report(cost.timings, about=about, as_json=as_json)
+
+
+@app.command()
 def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
     """Time how soon a fresh interpreter answers.
 

@@ -25,6 +25,7 @@ from sightline.cli.evaluate import evaluate
 from sightline.cli.fill import fill
 from sightline.cli.generate import generate
 from sightline.cli.info import info
+from sightline.cli.inspect import inspect
 from sightline.cli.neighbors import neighbors
 from sightline.cli.sections import LOOK, TRAIN, USE, Sections
 from sightline.cli.train import train
@@ -45,7 +46,7 @@ app = typer.Typer(
 WORDS: dict[str, tuple[Callable[..., None], ...]] = {
     TRAIN: (demo, train, average),
     USE: (translate, generate, chat, fill, classify, embed, neighbors),
-    LOOK: (evaluate, info),
+    LOOK: (inspect, evaluate, info),
 }
 for section, words in WORDS.items():
     for word in words:

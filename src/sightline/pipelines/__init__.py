@@ -6,11 +6,11 @@
     Filler       fill, fillings                   a BERT with a head for masked words
     Classifier   classify, tag, tags              a BERT with a head for classes
 
-All of them `embed` texts and know the `neighbors` of words. `load` opens a folder as the pipeline that fits it. Many
-texts at once give the same as one by one, only sooner. Nothing here knows how a model was trained, or draws anything.
+All of them `embed` texts, know the `neighbors` of words, and show by `trace` what the model did with a text. `load`
+opens a folder as the pipeline that fits it. Many texts at once give the same as one by one, only sooner. Nothing here
+knows how a model was trained, or draws anything.
 """
 
-from sightline.pipelines.alignment import Link
 from sightline.pipelines.chat import Chat, Conversation
 from sightline.pipelines.classifier import Classification, Classifier
 from sightline.pipelines.filler import Candidate, Filler, Filling
@@ -20,6 +20,7 @@ from sightline.pipelines.neighbors import Neighbor
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.translator import Translation, Translator
 from sightline.pipelines.writing import Writing
+from sightline.tracing import Link, Trace
 
 __all__ = [
     "Candidate",
@@ -33,6 +34,7 @@ __all__ = [
     "Link",
     "Neighbor",
     "Pipeline",
+    "Trace",
     "Translation",
     "Translator",
     "Writing",

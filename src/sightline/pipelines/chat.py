@@ -6,8 +6,10 @@ from sightline.bundle import Purpose
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines.batches import BATCH_TOKENS
+from sightline.pipelines.passages import NOTHING, framed
 from sightline.pipelines.rewriter import Rewriter
 from sightline.text.dialogue import source_of
+from sightline.tracing import Trace
 
 
 class Chat(Rewriter):
@@ -45,18 +47,31 @@ class Chat(Rewriter):
         """Begin a conversation that remembers what was said."""
         return Conversation(self)
 
+    def trace(self, text: str | Sequence[str], *, target: str | None = None, **options: object) -> Trace:
+        """Return what the model does while it replies to a text, or to the last of several turns.
+
+        With a `target` it is shown how it would give that reply. `options` are those of `tracing.Wishes` and decoding
+        settings (`beam=4`).
+        """
+        read = self.read([text] if isinstance(text, str) else text)
+        return self.trace_source(framed(read, self.tokenizer) if read else NOTHING, target, options)
+
     def source(self, history: Sequence[str]) -> list[int]:
+        """Return the ids of what the model reads."""
+        return self.tokenizer.encode(self.read(history))
+
+    def read(self, history: Sequence[str]) -> str:
         """Return what the model reads: the turns a line each, the oldest left out while they are too long."""
         if not history:
             raise InputError("a reply needs at least one turn to reply to")
         if not history[-1].strip():
-            return []
+            return ""
         turns = min(self.history, len(history))
-        ids = self.tokenizer.encode(source_of(history, history=turns))
-        while turns > 1 and self.max_length is not None and len(ids) > self.max_length:
+        text = source_of(history, history=turns)
+        while turns > 1 and self.max_length is not None and len(self.tokenizer.encode(text)) > self.max_length:
             turns -= 1
-            ids = self.tokenizer.encode(source_of(history, history=turns))
-        return ids
+            text = source_of(history, history=turns)
+        return text
 
 
 class Conversation:

@@ -16,10 +16,12 @@ from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS
+from sightline.pipelines.passages import passage
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.text.batch import Framed
 from sightline.text.encoding import spaced
+from sightline.tracing import BertPass, Choice, Passage, Trace, Wishes, look
 
 OneOrPair: TypeAlias = str | tuple[str, str]
 
@@ -90,6 +92,52 @@ class Classifier(Pipeline):
                     firsts = first_tokens(spelled[number], after=len(before))
                     results[number] = [self.classification(row) for row in probabilities[firsts]]
         return results
+
+    def trace(self, text: OneOrPair | Sequence[str], **options: object) -> Trace:
+        """Return what the model does with a text, a pair of texts, or, where it classifies words, a list of words.
+
+        `options` are those of `tracing.Wishes`; the candidates are the classes.
+        """
+        wishes, _ = Wishes.of(options, writes=False)
+        source, firsts = self.words_passage(text) if self.per_word else (self.text_passage(text), [0])
+        self.check_lengths([source.tokens])
+        with self.at_work():
+            work = BertPass(
+                self.model,
+                [token.id for token in source.tokens],
+                head="token_classes" if self.per_word else "sequence_classes",
+                segments=[token.segment for token in source.tokens],
+            )
+            seen = look(work, wishes, [Choice(row) for row in firsts], name=self.labels.__getitem__)
+        return self.traced(seen, source)
+
+    def text_passage(self, text: OneOrPair | Sequence[str]) -> Passage:
+        """Return a text, or a pair a line each, as a trace shows it."""
+        if not isinstance(text, str) and len(text) != 2:
+            raise InputError(f"this model classifies texts: a text or a pair of texts is needed, not {len(text)}")
+        pair: OneOrPair = text if isinstance(text, str) else (text[0], text[1])
+        ids, segments = self.framed([pair], cut=False)
+        texts = [pair] if isinstance(pair, str) else list(pair)
+        spans, begin = [(0, 0)], 0
+        for one in texts:
+            spans += [(begin + start, begin + end) for start, end in self.tokenizer.spans(one)]
+            spans.append((begin + len(one), begin + len(one)))
+            begin += len(one) + 1
+        return passage("\n".join(texts), ids[0], spans, self.tokenizer, segments=segments[0])
+
+    def words_passage(self, text: OneOrPair | Sequence[str]) -> tuple[Passage, list[int]]:
+        """Return words as a trace shows them, and at which token each is classified."""
+        words = text.split() if isinstance(text, str) else list(text)
+        spelled = self.spelled(words)
+        before, after = self.frame()
+        spans, begin = [(0, 0)], 0
+        for word in spaced(words):
+            spans += [(begin + start, begin + end) for start, end in self.tokenizer.spans(word)]
+            begin += len(word)
+        whole = "".join(spaced(words))
+        ids = [*before, *(id_ for pieces in spelled for id_ in pieces), *after]
+        firsts: list[int] = first_tokens(spelled, after=len(before)).tolist()
+        return passage(whole, ids, [*spans, (len(whole), len(whole))], self.tokenizer), firsts
 
     def framed(self, texts: Sequence[OneOrPair], *, cut: bool) -> tuple[list[list[int]], list[list[int]]]:
         """Return the ids of texts and pairs as the model reads them, and which text each token belongs to."""

@@ -14,8 +14,10 @@ from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS
+from sightline.pipelines.passages import passage
 from sightline.pipelines.pipeline import Pipeline
 from sightline.text.batch import MaskedBatch, real_tokens
+from sightline.tracing import BertPass, Choice, Passage, Trace, Wishes, look
 
 MASK = "[MASK]"
 """What a person types where a word is missing, whatever the tokenizer calls it."""
@@ -81,6 +83,41 @@ class Filler(Pipeline):
                     results[number].append(self.filling(gap, probabilities, n=n))
         return results
 
+    def trace(self, text: str, **options: object) -> Trace:
+        """Return what the model does while it fills the gaps of a text; `options` are those of `tracing.Wishes`.
+
+        A text without a gap may be looked at, too: then nothing is decided.
+        """
+        wishes, _ = Wishes.of(options, writes=False)
+        source = self.passage(text)
+        self.check_lengths([source.tokens])
+        ids = [token.id for token in source.tokens]
+        with self.at_work():
+            seen = look(
+                BertPass(self.model, ids, head="masked_words"),
+                wishes,
+                [Choice(row) for row, id_ in enumerate(ids) if id_ == self.mask_id],
+                name=self.tokenizer.token_text,
+                forbidden=self.no_words,
+            )
+        return self.traced(seen, source)
+
+    def passage(self, text: str) -> Passage:
+        """Return a text as a trace shows it: what `row` gives, with the places of its tokens."""
+        marks = [mark.span() for mark in self._mask.finditer(text)]
+        starts, ends = [0, *(end for _, end in marks)], [*(start for start, _ in marks), len(text)]
+        spans = [(0, 0)]
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            part = text[start:end] if number == len(marks) else self.before_gap(text[start:end])
+            spans += [(start + first, start + last) for first, last in self.tokenizer.spans(part)]
+            spans += marks[number : number + 1]
+        return passage(text, self.row(text), [*spans, (len(text), len(text))], self.tokenizer)
+
+    @property
+    def no_words(self) -> list[int]:
+        """Ids that fill no gap: special tokens, and those without a token."""
+        return sorted({*self.tokenizer.special_ids, *range(self.tokenizer.vocab_size, self.model.config.vocab_size)})
+
     def find_again(self, batch: MaskedBatch) -> tuple[Float[Tensor, "M"], Bool[Tensor, "M"]]:
         """Return the log-probability of every word that a batch hides, and whether none is likelier."""
         batch = batch.to(self.weight.device)
@@ -109,8 +146,7 @@ class Filler(Pipeline):
     def filling(self, gap: Gap, probabilities: Float[Tensor, "V"], *, n: int) -> Filling:
         """Return the likeliest words of a gap; special tokens, and ids without a token, are no words."""
         allowed = probabilities.clone()
-        allowed[self.tokenizer.vocab_size :] = -math.inf
-        allowed[sorted(self.tokenizer.special_ids)] = -math.inf
+        allowed[self.no_words] = -math.inf
         values, ids = allowed.sort(descending=True, stable=True)
         best = ids[values > -math.inf][: max(n, 0)].tolist()
         return Filling([self.candidate(gap, id_, float(probabilities[id_])) for id_ in best])

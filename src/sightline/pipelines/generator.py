@@ -7,19 +7,21 @@ from typing import Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.decoding import DecodingSettings, Hypothesis, Request, search
+from sightline.decoding import BeamHistory, DecodingSettings, Finish, Hypothesis, Request, search
 from sightline.decoding import stream as stream_ids
 from sightline.errors import InputError, SettingsError
 from sightline.model import GPT
 from sightline.model.cache import FIRST_CAPACITY, Cache
 from sightline.pipelines.batches import BATCH_TOKENS, batches
 from sightline.pipelines.foresight import foreseen
+from sightline.pipelines.passages import NOTHING, framed, one_after_another, passage, written
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.pipelines.spelling import Speller
-from sightline.pipelines.steps import step_of
+from sightline.pipelines.steps import Interventions, probe_for, step_of
 from sightline.pipelines.stream import pieces
 from sightline.pipelines.writing import Writing, finished
+from sightline.tracing import Choice, GPTPass, Passage, Trace, Wishes, interventions_of, look, remembered_search
 
 
 class Generator(Pipeline):
@@ -89,6 +91,47 @@ class Generator(Pipeline):
         with self.at_work():
             return foreseen(self.model, documents, batch_tokens=batch_tokens)
 
+    def trace(self, text: str = "", *, target: str | None = None, **options: object) -> Trace:
+        """Return what the model does while it goes on with a text: every value, every step, every choice.
+
+        With a `target` it is shown how it would write that one; an empty one shows how the text itself is read.
+        `options` are those of `tracing.Wishes` and decoding settings (`beam=4`).
+        """
+        wishes, overrides = Wishes.of(options, writes=True)
+        settings = self.settings(**overrides)
+        [context] = self.contexts([text])
+        source = framed(text, self.tokenizer) if text else passage("", context, [(0, 0)], self.tokenizer)
+        with self.at_work():
+            if target is None:
+                goal, finish, history = self.watched(context, settings, wishes)
+            else:
+                goal, finish, history = (framed(target, self.tokenizer) if target else NOTHING), None, None
+            whole = one_after_another(source, goal)
+            inputs = Passage(whole.text, whole.tokens[:-1] if goal.tokens else whole.tokens)
+            self.check_lengths([inputs.tokens], what="prompt and target")
+            seen = look(
+                GPTPass(self.model, [token.id for token in inputs.tokens]),
+                wishes,
+                [Choice(len(context) - 1 + step, token.id) for step, token in enumerate(goal.tokens)],
+                name=self.tokenizer.token_text,
+                history=history,
+                context=context,
+            )
+        return self.traced(seen, source, target=goal, inputs=inputs, forced=target is not None, finish=finish)
+
+    def watched(
+        self, context: Sequence[int], settings: DecodingSettings, wishes: Wishes
+    ) -> tuple[Passage, Finish, BeamHistory | None]:
+        """Return what the model writes, why it ended, and what a beam looked at on the way."""
+        interventions = interventions_of(GPTPass(self.model, context), wishes)
+        state = self.prefilled([context], interventions=interventions)
+        step = step_of(self.model, interventions)
+        hypothesis, history = remembered_search(step, state, self.request([context], settings))
+        text = self.writing(hypothesis, context, settings).text
+        ended = hypothesis.finish == "end"
+        goal = written(text, hypothesis.ids, self.tokenizer, ended=ended, context=context)
+        return goal, hypothesis.finish, history
+
     def settings_for(self, n: int, overrides: dict[str, object]) -> DecodingSettings:
         """Return the settings for `n` texts from one prompt."""
         settings = self.settings(**overrides)
@@ -120,13 +163,13 @@ class Generator(Pipeline):
             device=self.weight.device,
         )
 
-    def prefilled(self, contexts: Sequence[Sequence[int]]) -> Cache:
+    def prefilled(self, contexts: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> Cache:
         """Return the model's memory of all but the last id of each context."""
         longest = max(len(context) for context in contexts)
         cache = self.model.start(len(contexts), capacity=longest + FIRST_CAPACITY)
         if longest > 1:
             ids, lengths = grid([context[:-1] for context in contexts], like=self.weight)
-            _, cache = self.model.step(ids, cache, lengths=lengths)
+            _, cache = self.model.step(ids, cache, lengths=lengths, probe=probe_for(interventions))
         return cache
 
     def writing(self, hypothesis: Hypothesis, context: Sequence[int], settings: DecodingSettings) -> Writing:

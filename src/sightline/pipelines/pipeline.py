@@ -6,22 +6,26 @@ Texts in, texts (or numbers) out. A pipeline does not know files, devices to cho
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.bundle import Bundle, Purpose
-from sightline.decoding import DecodingSettings
+from sightline.decoding import DecodingSettings, Finish
 from sightline.errors import InputError
 from sightline.model import GPT, Bert, Model, Transformer
+from sightline.model.registry import architecture_of
 from sightline.pipelines.batches import BATCH_TOKENS, batches
 from sightline.pipelines.neighbors import Neighbor, WordList
 from sightline.pipelines.overrides import overridden
+from sightline.pipelines.passages import NOTHING, framed
 from sightline.pipelines.rows import grid
+from sightline.settings import to_mapping
 from sightline.text import Tokenizer
 from sightline.text.special import Role
+from sightline.tracing import Alignment, BertPass, Passage, Sighting, Trace, Wishes, look
 
 
 class Pipeline:
@@ -76,6 +80,52 @@ class Pipeline:
         """Return the words of the model's list whose vectors point most nearly where this word's does."""
         return self._words.nearest(word, self.weight.detach(), n=n)
 
+    def trace(self, text: str, **options: Any) -> Trace:
+        """Return what the model does with a text, value by value; `options` are those of `tracing.Wishes`."""
+        model = self.model
+        if not isinstance(model, Bert):
+            raise InputError(f"a {type(model).__name__} is traced at work: by a Translator, a Chat or a Generator")
+        wishes, _ = Wishes.of(options, writes=False)
+        before, after = self.frame()
+        source = framed(text, self.tokenizer, before=before, after=after)
+        self.check_lengths([source.tokens])
+        with self.at_work():
+            work = BertPass(model, [token.id for token in source.tokens], head=None)
+            return self.traced(look(work, wishes, [], name=self.tokenizer.token_text), source)
+
+    def traced(
+        self,
+        seen: Sighting,
+        source: Passage,
+        *,
+        target: Passage = NOTHING,
+        inputs: Passage = NOTHING,
+        forced: bool = False,
+        finish: Finish | None = None,
+        alignment: Alignment | None = None,
+    ) -> Trace:
+        """Return what was seen, with the texts it was seen at."""
+        config = self.model.config
+        scalars = {name: value for name, value in to_mapping(config).items() if not isinstance(value, list | tuple)}
+        return Trace(
+            family=architecture_of(config),  # type: ignore[arg-type]
+            task=self.purpose.task if self.purpose else None,
+            model=scalars,  # type: ignore[arg-type]
+            source=source,
+            target=target,
+            inputs=inputs,
+            steps=seen.steps,
+            probes=seen.probes,
+            heads=seen.heads,
+            forced=forced,
+            finish=finish,
+            knocked_out=seen.knocked_out,
+            tree=seen.tree,
+            alignment=alignment,
+            readout=seen.readout,
+            knockouts=seen.knockouts,
+        )
+
     def hidden(self, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "N E"]:
         """Return what the last layer makes of every token, padding left out."""
         model = self.model
@@ -111,7 +161,7 @@ class Pipeline:
         for chosen in batches([len(row) for row in rows], batch_tokens=batch_tokens):
             yield chosen, *grid([rows[number] for number in chosen], like=self.weight)
 
-    def check_lengths(self, rows: Sequence[Sequence[int]], *, what: str = "text") -> None:
+    def check_lengths(self, rows: Sequence[Sequence[object]], *, what: str = "text") -> None:
         """Refuse what the model cannot take, naming the first such text and both numbers."""
         for number, row in enumerate(rows, start=1):
             if self.max_length is not None and len(row) > self.max_length:

@@ -1,20 +1,36 @@
 """What translation and chat have in common: a text is read by an encoder, another one written by a decoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from sightline.bundle import Bundle
-from sightline.decoding import DecodingSettings, Hypothesis, Request, search
+from sightline.decoding import BeamHistory, DecodingSettings, Finish, Hypothesis, Request, State, Step, search
 from sightline.errors import InputError
 from sightline.model import Transformer
 from sightline.pipelines.batches import batches
+from sightline.pipelines.passages import framed, passage, written
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
-from sightline.pipelines.steps import attentive_step_of, step_of
+from sightline.pipelines.steps import Interventions, attentive_step_of, last_cross_attention, probe_for, step_of
 from sightline.pipelines.writing import finished
 from sightline.text import Tokenizer
 from sightline.text.batch import real_tokens
+from sightline.tracing import (
+    Alignment,
+    Choice,
+    Passage,
+    Sighting,
+    Trace,
+    TransformerPass,
+    Wishes,
+    interventions_of,
+    look,
+    remembered_search,
+)
+from sightline.tracing.alignment import links
 
 
 class Rewriter(Pipeline):
@@ -59,8 +75,19 @@ class Rewriter(Pipeline):
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings, prefixes: Sequence[Sequence[int]]
     ) -> list[list[Hypothesis]]:
         """Return the results of sources that are read together."""
+        return search(*self.begin(sources, settings, prefixes))
+
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Sequence[int]] = (),
+        *,
+        interventions: Interventions | None = None,
+    ) -> tuple[Step, State, Request]:
+        """Return what a search needs, the sources having been read."""
         ids, lengths = grid(sources, like=self.weight)
-        state = self.model.start(self.model.encode(ids, lengths=lengths, packed=True))
+        memory = self.model.encode(ids, lengths=lengths, packed=True, probe=probe_for(interventions))
         request = Request(
             [[self.start_id]] * len(sources),
             settings,
@@ -70,8 +97,8 @@ class Rewriter(Pipeline):
             source_mask=real_tokens(ids, lengths),
             device=ids.device,
         )
-        step = attentive_step_of(self.model) if settings.coverage_penalty else step_of(self.model)
-        return search(step, state, request)
+        make = attentive_step_of if settings.coverage_penalty else step_of
+        return make(self.model, interventions), self.model.start(memory), request
 
     def within_limit(self, settings: DecodingSettings) -> DecodingSettings:
         """Return settings that ask for no more tokens than the decoder has places."""
@@ -90,3 +117,62 @@ class Rewriter(Pipeline):
     def written(self, hypothesis: Hypothesis, settings: DecodingSettings) -> str:
         """Return the text of a result."""
         return finished(self.writer.decode(hypothesis.content), hypothesis, settings)
+
+    def trace_source(self, source: Passage, target: str | None, options: Mapping[str, object]) -> Trace:
+        """Return what the model does with a source, writing its own target or given one."""
+        wishes, overrides = Wishes.of(options, writes=True)
+        settings = self.within_limit(self.settings(**overrides))
+        self.check_lengths([source.tokens])
+        if not source.tokens:
+            raise InputError("the text is empty: there is nothing to trace")
+        with self.at_work():
+            if target is None:
+                goal, finish, history = self.watched(source, settings, wishes)
+            else:
+                goal, finish, history = framed(target, self.writer, after=[self.end_id]), None, None
+                self.check_lengths([goal.tokens], what="target")
+            start = passage(goal.text, [self.start_id], [(0, 0)], self.writer)
+            inputs = Passage(goal.text, (*start.tokens, *goal.tokens[:-1]))
+            seen = look(
+                self.way(source, [token.id for token in inputs.tokens]),
+                wishes,
+                [Choice(row, token.id) for row, token in enumerate(goal.tokens)],
+                name=self.writer.token_text,
+                history=history,
+                context=[self.start_id],
+            )
+        return self.traced(
+            seen,
+            source,
+            target=goal,
+            inputs=inputs,
+            forced=target is not None,
+            finish=finish,
+            alignment=self.alignment_of(seen, source, goal),
+        )
+
+    def watched(
+        self, source: Passage, settings: DecodingSettings, wishes: Wishes
+    ) -> tuple[Passage, Finish, BeamHistory | None]:
+        """Return what the model writes, why it ended, and what a beam looked at on the way."""
+        interventions = interventions_of(self.way(source, [self.start_id]), wishes)
+        ids = [token.id for token in source.tokens]
+        hypothesis, history = remembered_search(*self.begin([ids], settings, interventions=interventions))
+        text = self.written(hypothesis, settings)
+        goal = written(text, hypothesis.ids, self.writer, ended=hypothesis.finish == "end")
+        return goal, hypothesis.finish, history
+
+    def way(self, source: Passage, inputs: Sequence[int]) -> TransformerPass:
+        """Return the way of a source through the model."""
+        return TransformerPass(self.model, [token.id for token in source.tokens], inputs)
+
+    def alignment_of(self, seen: Sighting, source: Passage, target: Passage) -> Alignment:
+        """Return which words looked at which, from the last layer's mean over heads."""
+        found = links(
+            np.zeros((0, 0)) if seen.mean_attention is None else seen.mean_attention,
+            source=source.text,
+            source_spans=[(token.start, token.end) for token in source.tokens],
+            target=target.text,
+            target_spans=[(token.start, token.end) for token in target.tokens],
+        )
+        return Alignment(found, last_cross_attention(self.model).removesuffix(".weights"))

@@ -6,12 +6,15 @@ from typing import Literal, overload
 
 from sightline.decoding import DecodingSettings, Finish, Hypothesis
 from sightline.errors import InputError
-from sightline.pipelines.alignment import Link, attention_of, links, written_spans
+from sightline.pipelines.alignment import attention_of, written_spans
 from sightline.pipelines.batches import BATCH_TOKENS
+from sightline.pipelines.passages import NOTHING, framed
 from sightline.pipelines.rewriter import Rewriter
 from sightline.pipelines.writing import Writing
 from sightline.settings import one_of, unknown_name
 from sightline.text import tag_token
+from sightline.tracing import Link, Trace
+from sightline.tracing.alignment import links
 
 
 @dataclass(frozen=True)
@@ -19,10 +22,10 @@ class Translation(Writing):
     """A translation, and what the model thought of it."""
 
     alignment: tuple[Link, ...] | None = None
-    """Which words looked at which (a hint, not an alignment: see `pipelines.alignment`); None if nobody asked."""
+    """Which words looked at which (a hint, not an alignment: see `tracing.alignment`); None if nobody asked."""
 
 
-NOTHING: tuple[float, float, tuple[str, ...], Finish] = (0.0, 0.0, (), "end")
+UNASKED: tuple[float, float, tuple[str, ...], Finish] = (0.0, 0.0, (), "end")
 """What there is to say of a translation that the model was not asked for."""
 
 
@@ -104,10 +107,29 @@ class Translator(Rewriter):
         )
         results = [
             [Translation.of(one, self.written(one, settings), self.writer) for one in hypotheses]
-            or [Translation(beginning, *NOTHING)]
+            or [Translation(beginning, *UNASKED)]
             for hypotheses, beginning in zip(found, beginnings, strict=True)
         ]
         return self.aligned(texts, sources, found, results, batch_tokens=batch_tokens) if alignment else results
+
+    def trace(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        to: str | None = None,
+        from_: str | None = None,
+        **options: object,
+    ) -> Trace:
+        """Return what the model does while it translates a text: every value, every step, every choice.
+
+        With a `target` it is shown how it would write that one. `options` are those of `tracing.Wishes` (`probes`,
+        `layers`, `heads`, `candidates`, `readout`, `knockouts`, `hypotheses`, `knock_out`, `limit`, `progress`) and
+        decoding settings (`beam=4`).
+        """
+        [tag] = self.tags(to, from_, 1)
+        source = framed(text, self.tokenizer, before=tag if text.strip() else [])
+        return self.trace_source(source if text.strip() else NOTHING, target, options)
 
     def aligned(
         self,
@@ -135,7 +157,7 @@ class Translator(Rewriter):
             spans = self.tokenizer.spans(source)
             tag = [(0, 0)] * (len(sources[number]) - len(spans))
             alignment = links(
-                weights,
+                weights.numpy(),
                 source=source,
                 source_spans=[*tag, *spans],
                 target=target,

@@ -18,7 +18,7 @@ SHOWN = (
     ("March 14, 2026", "de"),
     ("Samstag, 1. Januar 2028", "fr"),
     ("il y a 12 jours", "en"),
-    ("1.250,75 euros", "it"),
+    ("312,50 euros", "it"),
     ("42 Kilometer pro Stunde", "es"),
     ("Brazil, Japan, and Germany", "pt"),
 )

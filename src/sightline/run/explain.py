@@ -5,7 +5,7 @@ What the amount of data will decide stands there as a comment: set it, and it is
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 from sightline.model.registry import ARCHITECTURES
 from sightline.run.recipe import SECTIONS, Recipe, field_names
@@ -20,8 +20,8 @@ def explanation(recipe: Recipe) -> Iterator[str]:
     for section in SECTIONS:
         yield ""
         yield f"[{section}]"
-        for key in recipe.kinds(section):
-            value, text = value_of(recipe, section, key), meaning(owner_of(recipe, section, key), key)
+        for key, kind in recipe.kinds(section).items():
+            value, text = value_of(recipe, section, key), meaning(owner_of(recipe, section, key), key) + choices(kind)
             if (section, key) in decided:
                 yield f"{f'# {key}':40} # {text} (chosen by the data)"
             elif value is None:
@@ -54,6 +54,12 @@ def meaning(kind: type, name: str) -> str:
         if found is not None and "help" in found.metadata:
             return str(found.metadata["help"])
     return ""
+
+
+def choices(kind: Any) -> str:
+    """Return the words to choose from, where a setting is one of several."""
+    words = get_args(kind) if get_origin(kind) is Literal else ()
+    return f" [{', '.join(words)}]" if words else ""
 
 
 def toml_of(value: object) -> str:

@@ -40,7 +40,7 @@ class TokenizerSettings:
     kind: Kind = field(
         default="bpe", metadata={"help": "pieces of words (bpe, wordpiece, unigram), whole words, or characters"}
     )
-    vocab_size: int | None = field(default=None, metadata={"help": "different tokens; none: chosen by the data"})
+    vocab_size: int | None = field(default=None, metadata={"help": "different tokens"})
     split_digits: bool = field(default=False, metadata={"help": "every digit is a token of its own"})
     separate: bool = field(default=False, metadata={"help": "source and target get a vocabulary each"})
 

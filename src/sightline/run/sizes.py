@@ -27,8 +27,8 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(3, 128, 4, tokens_up_to=1_000_000, tokens_to_see=8_000_000),
-    "small": Size(4, 256, 4, tokens_up_to=10_000_000, tokens_to_see=16_000_000),
+    "tiny": Size(3, 128, 4, tokens_up_to=4_000_000, tokens_to_see=12_000_000),
+    "small": Size(4, 256, 4, tokens_up_to=20_000_000, tokens_to_see=24_000_000),
     "medium": Size(6, 384, 6, tokens_up_to=60_000_000, tokens_to_see=80_000_000),
     "base": Size(6, 512, 8, tokens_up_to=1 << 62, tokens_to_see=400_000_000),
 }

@@ -19,7 +19,7 @@ from sightline.bundle.manifest import check_format, shortened
 from sightline.bundle.source import open_regular, read_all
 from sightline.bundle.weights import read_tensor
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.text.strict_json import parse_object
+from sightline.text.strict_json import MOST, parse_object
 
 ENTRIES, ARRAYS = "trace.json", "trace.safetensors"
 FORMAT = 1
@@ -36,6 +36,7 @@ def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
     arrays: dict[str, Any] = {}
     entries = without_arrays(plain, "", arrays)
     text = json.dumps({"format": FORMAT, **entries}, ensure_ascii=False, allow_nan=False)
+    check_readable(text.encode("utf-8"))
     dtype = np.float16 if half else np.float32
 
     def write(place: Path) -> None:
@@ -81,6 +82,12 @@ def check_target(folder: Path) -> None:
     )
     if others:
         raise ModelFileError(folder, f"holds what is not part of a trace ({others[0]}): choose another folder")
+
+
+def check_readable(data: bytes) -> None:
+    """Refuse to write what would be refused when it is read."""
+    if len(data) > LARGEST or any(data.count(mark) > most for mark, most in MOST.items()):
+        raise InputError(f"the trace is not saved: {ENTRIES} would be too long to be read; ask for fewer candidates")
 
 
 def read_entries(path: Path) -> dict[str, Any]:

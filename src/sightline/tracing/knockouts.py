@@ -18,4 +18,4 @@ class Knockouts:
     @property
     def total(self) -> Float[np.ndarray, "attentions heads"]:
         """Change of the log-probability of the whole output."""
-        return self.steps.sum(axis=2)
+        return np.asarray(self.steps.sum(axis=2))

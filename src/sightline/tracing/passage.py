@@ -19,10 +19,10 @@ class Token:
 
     id: int
     text: str
-    """As a person reads it; a blank before a word is part of it, half a character is written out as \\xe6."""
+    r"""As a person reads it; a blank before a word is part of it, half a character is written out as \xe6."""
     start: int
     end: int
-    """The characters of the passage's text it stands for, `text[start:end]`; none for a special token."""
+    """The characters of the passage's text it stands for, `text[start:end]`; none for most special tokens."""
     special: bool = False
     """Whether it is not text: start, end, [CLS], [MASK], the tag of a language."""
     segment: int = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
-from jaxtyping import AbstractArray
+from jaxtyping import AbstractArray, Shaped
 
 from sightline.errors import InputError
 
@@ -57,7 +57,7 @@ def rounded(plain: Any, digits: int | None) -> Any:
     return float(f"{plain:.{digits}g}") if isinstance(plain, float) and digits is not None else plain
 
 
-def number_array(array: "np.ndarray[Any, Any]", digits: int | None) -> dict[str, object]:
+def number_array(array: Shaped[np.ndarray, "..."], digits: int | None) -> dict[str, object]:
     """Return an array as shape and numbers, rounded; −∞, which JSON does not know, is null."""
     rounding = repr if digits is None else f"{{:.{digits}g}}".format
     numbers = [float(rounding(number)) if math.isfinite(number) else None for number in array.ravel().tolist()]
@@ -65,7 +65,7 @@ def number_array(array: "np.ndarray[Any, Any]", digits: int | None) -> dict[str,
     return {"shape": list(array.shape), "data": short}
 
 
-def packed_array(array: "np.ndarray[Any, Any]") -> dict[str, object]:
+def packed_array(array: Shaped[np.ndarray, "..."]) -> dict[str, object]:
     """Return an array as shape, type and base64: 16-bit floats, or 32-bit ones where those cannot hold a value."""
     finite = array[np.isfinite(array)]
     dtype = "float16" if np.abs(finite).max(initial=0.0) <= LARGEST_HALF else "float32"
@@ -109,7 +109,7 @@ def _read_array(kind: Any, value: object, where: str) -> Any:
     return value
 
 
-def _whole_numbers(value: Mapping[str, object], where: str) -> "np.ndarray[Any, Any]":
+def _whole_numbers(value: Mapping[str, object], where: str) -> Shaped[np.ndarray, "..."]:
     """Read whole numbers from their shape and data."""
     shape, data = value.get("shape"), value.get("data")
     plain = all(
@@ -148,6 +148,8 @@ def _read_dict(kinds: tuple[Any, ...], value: object, where: str) -> dict[str, A
     """Read an object, all entries of one kind."""
     if not isinstance(value, dict):
         raise InputError(f"{where} must be an object")
+    for key in value:
+        check_unicode(key, f"a name in {where}")
     return {key: _read(kinds[1], item, f"{where}.{key[:60]}") for key, item in value.items()}
 
 
@@ -172,4 +174,14 @@ def _read_scalar(kind: Any, value: object, where: str) -> Any:
     if type(value) is not kind or (kind is float and not math.isfinite(cast("float", value))):
         names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
         raise InputError(f"{where} must be {names[kind]}")
+    if isinstance(value, str):
+        check_unicode(value, where)
     return value
+
+
+def check_unicode(text: str, where: str) -> None:
+    """Refuse half a surrogate pair, which JSON can spell and no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{where} is not Unicode: it holds half a character") from None

@@ -53,7 +53,9 @@ def tree_problems(tree: Tree, *, n_heads: int | None) -> Iterator[str]:
 def alignment_problems(alignment: Alignment, source: str, target: str) -> Iterator[str]:
     """Yield what is wrong with the links between words."""
     for place, link in enumerate(alignment.links):
-        inside = link.source_start <= link.source_end <= len(source) and link.target_start <= link.target_end <= len(target)
+        inside = link.source_start <= link.source_end <= len(source) and link.target_start <= link.target_end <= len(
+            target
+        )
         if not inside or min(link.source_start, link.target_start) < 0:
             yield f"alignment.links[{place}] stands outside its texts"
 
@@ -87,9 +89,7 @@ def probe_problems(
             yield f"the shape {list(array.shape)} of {name} does not fit the tokens"
 
 
-def fits(
-    name: str, shape: tuple[int, ...], *, n_source: int, n_inputs: int, heads: Sequence[int] | None
-) -> bool:
+def fits(name: str, shape: tuple[int, ...], *, n_source: int, n_inputs: int, heads: Sequence[int] | None) -> bool:
     """Say whether an array can be what its name says."""
     rows = n_source if name.startswith("encoder") else n_inputs
     columns = n_source if "cross_attention" in name else rows

@@ -146,6 +146,11 @@ class Trace:
         kept = self.probes if probes is None else {name: self[name] for name in probes}
         return as_json({**to_plain(self), "probes": to_plain(kept)}, digits=digits, packed=packed)
 
+    def _repr_html_(self) -> str:
+        from sightline.tracing import drawing
+
+        return drawing.repr_html(self)
+
     def save(self, folder: Path | str, *, half: bool = False) -> None:
         """Save as a folder: trace.json, and trace.safetensors with the arrays (with `half` as 16-bit floats)."""
         write_files(Path(folder), to_plain(self), half=half)

@@ -36,7 +36,7 @@ class Tree:
     """The nodes in the order of their steps, so that parents come before their children."""
 
     nodes: tuple[Node, ...]
-    attention: dict[str, Float[np.ndarray, "heads rows keys"]] = field(default_factory=dict)
+    attention: dict[str, Float[np.ndarray, "heads rows _"]] = field(default_factory=dict)
     """By probe name, where every hypothesis looked when it was continued: `attention[name][:, node.row]` is what
     each head saw when the node's token was chosen. Empty unless it was asked for. In self-attention the columns are
     the hypothesis's own tokens (in a GPT the prompt, then these), and zeros where it has no more."""

@@ -1,0 +1,87 @@
+// What the model would say after each layer: the top token at every step, and for the current step all that is known.
+
+import { afterwards } from "./afterwards.js";
+import { element, fill } from "./dom.js";
+import { short, windowStart } from "./numbers.js";
+import { unpack } from "./packed.js";
+import { clipped, quoted } from "./texts.js";
+
+const MOST_STEPS = 40;
+
+/** Draw the readout of a trace that has one. */
+export function lens(trace, store) {
+  const read = reader(trace);
+  const table = element("div", { class: "scroller" });
+  const detail = element("div", { class: "lens-detail" });
+  const note = element("p", { class: "note" });
+  let first = null;
+  store.watch(["step"], ({ step }) => {
+    const start = windowStart(first, step, trace.steps.length, MOST_STEPS);
+    if (start !== first) fill(table, overview(trace, store, read, start));
+    first = start;
+    for (const cell of table.querySelectorAll("[data-step]")) cell.classList.toggle("now", Number(cell.dataset.step) === step);
+    const now = table.querySelector("th.now");
+    if (now !== null) afterwards(table, () => keepInView(table, now));
+    fill(detail, ...layers(trace, read, step));
+    note.textContent = trace.steps.length > MOST_STEPS ? `Steps ${first + 1} to ${first + MOST_STEPS} of ${trace.steps.length}; the film moves them.` : "";
+  });
+  return element("div", { class: "picture" }, table, note, detail);
+}
+
+/** Return functions that read tops(layer, step) → [{text, id, probability}] and chosen(layer, step). */
+function reader({ readout, steps }) {
+  const ids = unpack(readout.ids);
+  const probabilities = unpack(readout.probabilities);
+  const chosen = unpack(readout.chosen);
+  const [nLayers, nRows, k] = ids.shape;
+  const tops = (layer, step) => {
+    const row = readout.rows.indexOf(steps[step].row);
+    if (row < 0) return [];
+    const start = (layer * nRows + row) * k;
+    return Array.from({ length: k }, (_, i) => {
+      const id = readout.ids.data[start + i];
+      return { id, text: readout.texts[String(id)] ?? String(id), probability: probabilities.data[start + i] };
+    });
+  };
+  return { nLayers, tops, chosen: (layer, step) => chosen.data[layer * steps.length + step] };
+}
+
+function overview(trace, store, { nLayers, tops }, start) {
+  const steps = trace.steps.slice(start, start + MOST_STEPS);
+  const final = steps.map(({ candidates, chosen }) => candidates[chosen]);
+  const head = element("tr", {}, element("th", { class: "corner" }, "after layer"), ...final.map(({ text }, i) =>
+    element("th", { scope: "col", dir: "auto", "data-step": start + i }, clipped(text, 10))));
+  const rows = Array.from({ length: nLayers }, (_, layer) =>
+    element("tr", {}, element("th", { scope: "row" }, String(layer)), ...final.map(({ id }, i) => {
+      const [top] = tops(layer, start + i);
+      if (top === undefined) return element("td", { "data-step": start + i }, "–");
+      const kind = top.id === id ? "read agrees" : "read";
+      const cell = element("td", { class: kind, "data-step": start + i, title: `${quoted(top.text)} ${short(top.probability)}`, style: { "--share": String(top.probability) } },
+        element("span", { dir: "auto" }, clipped(top.text, 10)));
+      cell.addEventListener("click", () => store.set({ step: start + i, playing: false }));
+      return cell;
+    })),
+  );
+  return element("table", { class: "lens" }, element("caption", {}, "Likeliest token after each layer; ✓ where it is the one chosen in the end"), element("tbody", {}, head, ...rows));
+}
+
+function layers(trace, { nLayers, tops, chosen }, step) {
+  const { candidates, chosen: place } = trace.steps[step];
+  const blocks = Array.from({ length: nLayers }, (_, layer) => {
+    const items = tops(layer, step).slice(0, 5).map(({ id, text, probability }) =>
+      element("li", { class: id === candidates[place].id ? "candidate chosen" : "candidate" },
+        element("span", { class: "name", dir: "auto" }, clipped(text, 12)),
+        element("span", { class: "track" }, element("span", { class: "bar", style: { "--share": String(probability) } })),
+        element("span", { class: "number" }, short(probability))));
+    return element("div", { class: "layer" }, element("h3", {}, `after layer ${layer}`), element("ol", { class: "candidates" }, ...items),
+      element("p", { class: "note" }, `${quoted(candidates[place].text)}: ${short(chosen(layer, step))}`));
+  });
+  return blocks;
+}
+
+function keepInView(scroller, node) {
+  const left = node.offsetLeft;
+  if (left < scroller.scrollLeft + 70 || left + node.offsetWidth > scroller.scrollLeft + scroller.clientWidth) {
+    scroller.scrollLeft = left - scroller.clientWidth / 2;
+  }
+}

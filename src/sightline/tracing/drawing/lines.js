@@ -1,0 +1,144 @@
+// Lines from the tokens that look to those they look at; the thicker, the more weight.
+
+import { afterwards, ruled } from "./afterwards.js";
+import { element, fill, svg } from "./dom.js";
+import { gazeOf } from "./gaze.js";
+import { percent, short } from "./numbers.js";
+import { curve, drawRow, layout } from "./rows.js";
+import { quoted } from "./texts.js";
+
+const MOST = 300;
+const LEAST = 0.01;
+const FINE = 10000;
+
+/** Return how thick a line is for a weight: in proportion, but never invisible. */
+export function thickness(weight) {
+  return 0.6 + 7 * weight;
+}
+
+/** Draw the lines of the chosen heads. */
+export function lines(trace, store) {
+  const note = element("p", { class: "note" });
+  const scroller = element("div", { class: "scroller lines" });
+  const picture = element("div", { class: "picture" }, roles(), scroller, note);
+  const width = ruled(picture);
+  let drawn = null;
+  store.watch(["heads", "unit", "width", "picture"], (state) => {
+    if (state.width === 0 || state.picture !== "lines") return;
+    drawn = draw(trace, store, state, scroller, note, drawn, width(state));
+    emphasize(trace, state, drawn, scroller);
+  });
+  store.watch(["pointed", "pinned", "met", "step"], (state) => drawn !== null && emphasize(trace, state, drawn, scroller));
+  return picture;
+}
+
+function roles() {
+  return element(
+    "p",
+    { class: "roles" },
+    element("span", { class: "role key" }, "what is looked at"),
+    element("span", { class: "role query" }, "who looks"),
+  );
+}
+
+function draw(trace, store, state, scroller, note, before, width) {
+  const { weights, rowPassage, columnPassage } = gazeOf(trace, state);
+  const key = [rowPassage, columnPassage, state.unit, width].join(" ");
+  const drawn = before?.key === key ? before : stage(trace, store, state.unit, rowPassage, columnPassage, scroller, width);
+  const kept = heaviest(weights);
+  fill(drawn.quiet, ...kept.map((at) => line(weights, drawn.places, at)));
+  note.textContent = noteOn(weights, kept);
+  return { ...drawn, key, weights };
+}
+
+/** Draw the two rows, and room for the lines between them. */
+function stage(trace, store, unit, rowPassage, columnPassage, scroller, room) {
+  const units = { rows: trace.units(rowPassage, unit), columns: trace.units(columnPassage, unit) };
+  const places = layout(
+    { units: units.columns, text: trace[columnPassage].text },
+    { units: units.rows, text: trace[rowPassage].text },
+    room - 2,
+  );
+  const follow = (passage) => (node, number) => {
+    const token = trace.same({ passage, place: trace.units(passage, unit)[number].tokens[0] });
+    node.addEventListener("mouseenter", () => store.set({ pointed: token, met: null }));
+    node.addEventListener("mouseleave", () => store.set({ pointed: null }));
+    node.addEventListener("click", () => store.set({ pinned: token }));
+  };
+  const columns = drawRow(places.top, units.columns, places.font, follow(columnPassage));
+  const rows = drawRow(places.bottom, units.rows, places.font, follow(rowPassage));
+  const [quiet, loud] = [svg("g", { class: "quiet" }), svg("g", { class: "loud" })];
+  const { width, height } = places;
+  const label = `Lines from ${rows.length} that look to ${columns.length} that are looked at; the table under the matrix holds the numbers.`;
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  picture.append(quiet, loud, ...columns, ...rows);
+  fill(scroller, picture);
+  return { places, quiet, loud, columns, rows, units };
+}
+
+/** Return the places of the weights that are drawn: all that can be seen, but no more than a browser draws at once. */
+function heaviest({ data }) {
+  const counts = new Uint32Array(FINE + 1);
+  for (const weight of data) counts[Math.floor(weight * FINE)]++;
+  let bin = FINE + 1;
+  for (let sum = 0; bin > LEAST * FINE && sum + counts[bin - 1] <= MOST; bin--) sum += counts[bin - 1];
+  const places = [];
+  data.forEach((weight, at) => Math.floor(weight * FINE) >= bin && places.push(at));
+  return places;
+}
+
+function noteOn({ data }, kept) {
+  const all = data.reduce((sum, weight) => sum + weight, 0);
+  const shown = kept.reduce((sum, at) => sum + data[at], 0);
+  const seen = data.reduce((count, weight) => count + Number(weight >= LEAST), 0);
+  if (kept.length >= seen) return `Lines below ${LEAST} are left out until you point at a token.`;
+  return `The ${kept.length} heaviest of ${data.length.toLocaleString("en")} lines are drawn: ${percent(shown / all)} of all weight. Point at a token for all of its lines.`;
+}
+
+function line({ data, columns }, { top, bottom, flat }, at) {
+  const [row, column] = [Math.floor(at / columns), at % columns];
+  const weight = data[at];
+  return svg("path", {
+    d: curve(bottom[row], top[column], flat),
+    "stroke-width": thickness(weight).toFixed(3),
+    "stroke-opacity": (0.12 + 0.88 * weight).toFixed(3),
+    "data-row": row,
+    "data-column": column,
+  });
+}
+
+function emphasize(trace, state, drawn, scroller) {
+  const { weights, places, quiet, loud, rows, columns, units } = drawn;
+  const { row, column } = gazeOf(trace, state);
+  const lit = [];
+  if (row !== null) for (let c = 0; c < weights.columns; c++) lit.push(row * weights.columns + c);
+  else if (column !== null) for (let r = 0; r < weights.rows; r++) lit.push(r * weights.columns + column);
+  const strong = lit.filter((at) => weights.data[at] >= 0.0005);
+  quiet.classList.toggle("hushed", strong.length > 0);
+  fill(loud, ...strong.map((at) => titled(line(weights, places, at), weights, at, units)));
+  rows.forEach((node, number) => node.classList.toggle("looks", number === row));
+  const best = strongest(weights, row);
+  columns.forEach((node, number) => node.classList.toggle("looked-at", number === column || number === best));
+  if (row !== null && !places.flat && state.pointed === null) afterwards(scroller, () => keepInView(scroller, places.bottom[row]));
+}
+
+function titled(path, { data, columns }, at, units) {
+  const [row, column] = [Math.floor(at / columns), at % columns];
+  const text = `${quoted(units.rows[row].text)} looks at ${quoted(units.columns[column].text)}: ${short(data[at])}`;
+  path.append(svg("title", {}, text));
+  return path;
+}
+
+function strongest({ data, columns }, row) {
+  if (row === null) return null;
+  let best = 0;
+  for (let c = 1; c < columns; c++) if (data[row * columns + c] > data[row * columns + best]) best = c;
+  return best;
+}
+
+function keepInView(scroller, { y, height }) {
+  if (scroller.scrollHeight <= scroller.clientHeight) return;
+  if (y < scroller.scrollTop || y + height > scroller.scrollTop + scroller.clientHeight) {
+    scroller.scrollTop = y - scroller.clientHeight / 2;
+  }
+}

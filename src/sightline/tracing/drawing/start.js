@@ -1,0 +1,6 @@
+// Where the page begins: read the trace that stands in it, and draw.
+
+import { draw } from "./page.js";
+
+const { trace, title } = JSON.parse(document.getElementById("trace").textContent);
+draw(trace, document.querySelector("main"), title);

@@ -1,0 +1,125 @@
+// The sentence: its tokens (or words) in a row. Pointing at one follows it everywhere; arrows walk, Enter pins.
+
+import { afterwards } from "./afterwards.js";
+import { element, fill } from "./dom.js";
+import { gazeOf, shares } from "./gaze.js";
+import { short } from "./numbers.js";
+import { colourOf, paint } from "./scale.js";
+import { clipped, fromTheRight, quoted } from "./texts.js";
+
+const NAMES = {
+  transformer: { source: "Read", target: "Written" },
+  gpt: { source: "Prompt", target: "Written" },
+  bert: { source: "Read" },
+};
+
+/** Draw the strips of a trace. */
+export function strips(trace, store) {
+  const rows = Object.entries(NAMES[trace.family])
+    .filter(([passage]) => trace[passage].tokens.length > 0)
+    .map(([passage, name]) => strip(trace, store, passage, name));
+  return element("div", { class: "strips" }, ...rows);
+}
+
+function strip(trace, store, passage, name) {
+  const list = element("div", {
+    class: "strip",
+    role: "group",
+    "aria-label": `${name}: tokens`,
+    dir: fromTheRight(trace[passage].text) ? "rtl" : "ltr",
+    "data-passage": passage,
+  });
+  let chips = [];
+  store.watch(["unit"], ({ unit }) => {
+    chips = trace.units(passage, unit).map((one, place) => chip(trace, store, passage, one, place));
+    if (chips.length > 0) chips[0].tabIndex = 0;
+    fill(list, ...chips);
+  });
+  store.watch(["unit", "heads", "pointed", "pinned", "met", "step", "palette"], (state) =>
+    light(trace, state, passage, chips),
+  );
+  list.addEventListener("keydown", (event) => walk(event, chips));
+  return element("div", { class: "strip-row" }, element("span", { class: "strip-name" }, name), list);
+}
+
+function chip(trace, store, passage, unit, place) {
+  const token = trace.same({ passage, place: unit.tokens[0] });
+  const point = ({ currentTarget: node }) => {
+    const { share } = node; // as it stands before the pointer changes whose look is shown
+    node.title = share === null || share === undefined ? quoted(unit.text) : `${quoted(unit.text)}: ${short(share)}`;
+    store.set({ pointed: token, met: null });
+  };
+  const leave = () => store.set({ pointed: null });
+  const pin = () => {
+    const { pinned } = store.state;
+    const again = pinned !== null && pinned.passage === token.passage && pinned.place === token.place;
+    store.set({ pinned: again ? null : token });
+  };
+  const on = { mouseenter: point, focus: point, mouseleave: leave, blur: leave, click: pin };
+  const kind = unit.special ? "token special" : "token";
+  return element("button", { type: "button", class: kind, tabindex: -1, "aria-pressed": "false", "data-place": place, dir: "auto", on }, clipped(unit.text));
+}
+
+function light(trace, state, passage, chips) {
+  const gaze = gazeOf(trace, state);
+  const units = trace.units(passage, state.unit);
+  const token = state.pointed ?? state.pinned;
+  const seen = seenShares(trace, gaze);
+  const writing = passage === "target" ? trace.unitOf("target", state.step, state.unit) : null;
+  const marked = (other) => {
+    const place = trace.placeIn(passage, other);
+    return place === null ? null : trace.unitOf(passage, place, state.unit);
+  };
+  const [pointed, met, pinned] = [marked(token), marked(state.met), marked(state.pinned)];
+  let [best, most] = [null, 0];
+  chips.forEach((node, place) => {
+    const share = seen(trace.same({ passage, place: units[place].tokens[0] }), state.unit);
+    tint(node, share === null || share < 0.004 ? null : colourOf(state.palette.weight, share));
+    node.classList.toggle("looks", pointed === place);
+    node.classList.toggle("looked-at", met === place);
+    node.classList.toggle("writing", writing === place);
+    node.classList.toggle("later", writing !== null && place > writing);
+    if ((node.ariaPressed === "true") !== (pinned === place)) node.ariaPressed = String(pinned === place);
+    if (share > most) [best, most] = [place, share];
+    node.share = share;
+  });
+  const shown = writing ?? best;
+  if (shown !== null && state.pointed === null) afterwards(chips[0], () => keepInView(chips[shown]));
+}
+
+/** Colour a chip, if that changes anything: there may be hundreds. */
+function tint(chip, colour) {
+  if (chip.tint === colour) return;
+  chip.tint = colour;
+  paint(chip, colour);
+}
+
+/** Scroll a strip of many rows to the token that matters, and nothing else. */
+function keepInView(chip) {
+  const list = chip.parentElement;
+  const top = chip.offsetTop - list.scrollTop;
+  if (top < 0 || top + chip.offsetHeight > list.clientHeight) list.scrollTop = chip.offsetTop - list.clientHeight / 2;
+}
+
+/** Return a function that tells how much a token (by its one name) is lit. */
+function seenShares(trace, gaze) {
+  const passage = gaze.row !== null ? gaze.columnPassage : gaze.rowPassage;
+  const lit = shares(gaze, passage);
+  return (token, unit) => {
+    const place = lit === null ? null : trace.placeIn(passage, token);
+    return place === null ? null : lit[trace.unitOf(passage, place, unit)];
+  };
+}
+
+function walk(event, chips) {
+  const at = chips.indexOf(document.activeElement);
+  const mirrored = event.currentTarget.dir === "rtl" ? -1 : 1;
+  const moves = { ArrowRight: mirrored, ArrowLeft: -mirrored, Home: -at, End: chips.length - 1 - at };
+  if (at < 0 || !(event.key in moves)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const next = Math.max(0, Math.min(chips.length - 1, at + moves[event.key]));
+  chips[at].tabIndex = -1;
+  chips[next].tabIndex = 0;
+  chips[next].focus();
+}

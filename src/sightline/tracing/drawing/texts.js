@@ -1,0 +1,33 @@
+// Texts of tokens as they are shown: nothing in them may hide, overflow or turn the page around.
+
+// Control characters, and those that change direction or take no room (but for the two joiners that letters need).
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const STRONG = /[A-Za-z\u00c0-\u058f\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u0900-\u1fff\u3040-\ud7ff]/;
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Return a token's text with its blanks and its hidden characters made visible. */
+export function visible(text) {
+  if (text === "") return "∅";
+  return text
+    .replace(/\n/g, "⏎")
+    .replace(/\t/g, "⇥")
+    .replace(HIDDEN, (letter) => `U+${letter.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`)
+    .replace(/^ +| +$/g, (blanks) => "·".repeat(blanks.length));
+}
+
+/** Return the visible text, cut to a number of characters. */
+export function clipped(text, length = 18) {
+  const letters = [...visible(text)];
+  return letters.length <= length ? letters.join("") : `${letters.slice(0, length - 1).join("")}…`;
+}
+
+/** Return the visible text in quotation marks that keep its direction to itself. */
+export function quoted(text) {
+  return `“\u2068${clipped(text, 40)}\u2069”`;
+}
+
+/** Return whether a text is read from the right, as its first letter tells. */
+export function fromTheRight(text) {
+  const first = STRONG.exec(text);
+  return first !== null && RIGHT_TO_LEFT.test(first[0]);
+}

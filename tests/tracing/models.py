@@ -1,0 +1,52 @@
+"""One tiny model of every family, and of every way in which they differ."""
+
+from collections.abc import Callable
+from functools import cache
+
+from pipelines.tiny import (
+    chat_bundle,
+    classifier_bundle,
+    filler_bundle,
+    generator_bundle,
+    many_languages_bundle,
+    translator_bundle,
+    two_vocabularies_bundle,
+)
+from sightline.bundle import Bundle
+from sightline.pipelines import Pipeline, pipeline_for
+
+SENTENCE = "the cat sat on the mat"
+LLAMA = {"positions": "rotary", "n_heads": 4, "n_kv_heads": 2, "norm": "rms", "activation": "swiglu", "bias": False}
+
+BUNDLES: dict[str, Callable[[], Bundle]] = {
+    "transformer": translator_bundle,
+    "pre-norm": lambda: translator_bundle(norm_order="pre", positions="learned"),
+    "two vocabularies": two_vocabularies_bundle,
+    "languages": many_languages_bundle,
+    "chat": chat_bundle,
+    "gpt": generator_bundle,
+    "llama": lambda: generator_bundle(**LLAMA, tied_output=False),
+    "post-norm gpt": lambda: generator_bundle(norm_order="post"),
+    "filler": filler_bundle,
+    "classifier": classifier_bundle,
+    "tagger": lambda: classifier_bundle(per_word=True),
+}
+WRITERS = ["transformer", "pre-norm", "two vocabularies", "gpt", "llama"]
+READERS = ["filler", "classifier", "tagger"]
+TRANSFORMERS = WRITERS[:3]
+
+
+@cache
+def pipeline(name: str) -> Pipeline:
+    """Return the pipeline of a kind of model, always the same: who changes it must copy it."""
+    return pipeline_for(BUNDLES[name]())
+
+
+def asked(name: str) -> dict[str, object]:
+    """Return what must be said to trace with this model."""
+    return {"to": "de"} if name == "languages" else {}
+
+
+def text_for(name: str) -> str:
+    """Return a text that this model has something to say about."""
+    return "the [MASK] sat on the [MASK]" if name == "filler" else SENTENCE

@@ -1,0 +1,149 @@
+"""The page of a trace as a file: whole, safe, small, and the same every time."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline.errors import InputError
+from sightline.tracing import Passage, drawing
+from sightline.tracing.drawing import joining, packing
+
+from .drawn import HOSTILE, drawn_trace
+
+
+def data_of(page: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="trace">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def numbers_of(array: dict) -> np.ndarray:
+    """Read an array as the page's modules do, written independently of what packs it."""
+    raw = np.frombuffer(base64.b64decode(array["data"]), np.uint8).reshape(-1, 3)
+    padded = np.concatenate([np.zeros((len(raw), 1), np.uint8), raw], axis=1)
+    return np.ascontiguousarray(padded).view("<f4").reshape(array["shape"])
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return drawing.page(drawn_trace(30), title="thirty tokens")
+
+
+def test_page_of_a_sentence_is_under_one_megabyte(page):
+    assert len(page.encode()) < 1_000_000
+
+
+def test_page_names_no_address_but_the_name_of_svg(page):
+    assert set(re.findall(r"https?://[^\s\"'<>]*", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\b(?:src|href|action)\s*=|url\(|@import|\bimport\s*[({\"']", page)
+
+
+def test_page_holds_every_module_once_after_those_it_needs(page):
+    names = re.findall(r"^const \$(\w+) = \(\(\) => \{$", page, re.MULTILINE)
+    assert sorted(names) == sorted(drawing.modules())
+    for name, source in drawing.modules().items():
+        needed = [other for _, other in joining.IMPORT.findall(source)]
+        assert all(names.index(other) < names.index(name) for other in needed)
+
+
+def test_page_is_the_same_every_time(page):
+    assert drawing.page(drawn_trace(30), title="thirty tokens") == page
+
+
+def test_page_allows_only_its_own_script_and_style(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    for tag, rule in (('script type="module"', "script-src"), ("style", "style-src")):
+        inside = re.search(rf"<{tag}>(.*?)</{tag.split()[0]}>", page, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{rule} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_stay_data(text):
+    page = drawing.page(drawn_trace(13, (text, " a")), title=text)
+    page.encode()  # lone surrogates are escaped
+    assert page.lower().count("<script") == 2
+    assert page.lower().count("</script") == 2
+    assert "<!--" not in page
+    assert "<img" not in page
+    assert not re.search("[\u2028\u2029\u202e]", page)
+    assert data_of(page)["trace"]["source"]["tokens"][0]["text"] == text
+
+
+def test_modules_only_ever_set_texts_as_texts():
+    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|\beval\b|Function\(|srcdoc")
+    reaching_out = re.compile(r"\bfetch\b|XMLHttp|WebSocket|EventSource|sendBeacon|localStorage|\bWorker\b")
+    for name, source in drawing.modules().items():
+        assert not forbidden.search(source), name
+        assert not reaching_out.search(source), name
+
+
+def test_packed_weights_keep_five_digits(page):
+    trace = drawn_trace(30)
+    packed = data_of(page)["trace"]["probes"]
+    assert packed.keys() == trace.probes.keys()
+    for name, array in packed.items():
+        np.testing.assert_allclose(numbers_of(array), trace.probes[name], rtol=2**-16, atol=0)
+
+
+def test_packing_keeps_zero_one_and_infinity():
+    values = np.array([[0, 1, -1, -np.inf, np.float32(1e-30), 0.5]], np.float32)
+    np.testing.assert_allclose(numbers_of(packing.three_bytes(values)), values, rtol=2**-16)
+
+
+def test_page_takes_only_weights_along(page):
+    trace = drawn_trace(30)
+    more = replace(trace, probes={**trace.probes, "encoder.0.output": np.zeros((30, 16), np.float32)})
+    assert drawing.page(more, title="thirty tokens") == page
+
+
+def test_trace_without_weights_says_what_to_do():
+    with pytest.raises(InputError, match="probes="):
+        drawing.page(replace(drawn_trace(5), probes={}))
+
+
+def test_page_too_large_for_a_browser_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="fewer heads="):
+        drawing.page(drawn_trace(5))
+    assert "not drawn" in drawing.repr_html(drawn_trace(5))
+
+
+def test_notebook_gets_a_frame_that_holds_the_page():
+    trace = drawn_trace(5, HOSTILE)
+    frame = trace._repr_html_()
+    assert frame == drawing.repr_html(trace)
+    assert re.fullmatch(r'<iframe [^<>]*sandbox="allow-scripts"[^<>]*srcdoc="[^"<>]*"></iframe>', frame)
+
+
+def test_empty_passages_are_drawn():
+    nothing = Passage("", ())
+    trace = drawn_trace(5)
+    encoder = {name: array for name, array in trace.probes.items() if name.startswith("encoder")}
+    bert = replace(trace, family="bert", task=None, target=nothing, inputs=nothing, steps=(), probes=encoder, tree=None)
+    assert data_of(drawing.page(bert))["trace"]["words"]["target"] == []
+
+
+def test_joining_keeps_names_apart_and_in_order():
+    modules = {
+        "a": 'import { two } from "./b.js";\nconst one = 1;\nexport const three = one + two();\n',
+        "b": "const one = 2;\nexport function two() {\n  return one;\n}\n",
+    }
+    script = joining.join(modules, "a")
+    assert script.index("$b = ") < script.index("$a = ")
+    assert "import" not in script
+    assert "export" not in script
+    assert "const { two } = $b;" in script
+
+
+def test_joining_refuses_circles_and_what_it_does_not_understand():
+    circle = {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}
+    with pytest.raises(ValueError, match="a > b > a"):
+        joining.join(circle, "a")
+    with pytest.raises(ValueError, match="not understood"):
+        joining.join({"a": 'import * as b from "./b.js";\n'}, "a")

@@ -1,0 +1,204 @@
+"""Figures of attention: what is drawn are the numbers of the trace."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+
+from sightline.errors import InputError
+from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
+from sightline.tracing.figures.attention_lines import FAINTEST, is_drawn
+from sightline.tracing.figures.heads import FINEST, pooled
+from sightline.tracing.figures.label import label
+
+from .handmade import HEADS, LAYERS, continuation, sentence, translation
+
+LAST = f"decoder.{LAYERS - 1}.cross_attention"
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return translation(sentence(6), sentence(4))
+
+
+def images(figure) -> list[np.ndarray]:
+    return [np.asarray(image.get_array()) for axes in figure.axes for image in axes.get_images()]
+
+
+def texts(figure) -> list[str]:
+    return [text.get_text() for axes in figure.axes for text in axes.texts] + [text.get_text() for text in figure.texts]
+
+
+def lines(figure) -> PathCollection:
+    [found] = [one for axes in figure.axes for one in axes.collections if isinstance(one, PathCollection)]
+    return found
+
+
+def test_matrix_is_the_mean_of_the_last_cross_attention(trace):
+    matrix, _ = images(draw("matrix", trace))
+    np.testing.assert_array_equal(matrix, trace.attention(LAST).mean(axis=0))
+
+
+@pytest.mark.parametrize("name", ["encoder.0.self_attention", "decoder.1.self_attention", "decoder.0.cross_attention"])
+@pytest.mark.parametrize("head", range(HEADS))
+def test_matrix_is_the_head_that_was_asked_for(trace, name, head):
+    matrix, _ = images(draw("matrix", trace, attention=name, head=head))
+    np.testing.assert_array_equal(matrix, trace.attention(name)[head])
+
+
+def test_part_and_layer_choose_an_attention(trace):
+    matrix, _ = images(draw("matrix", trace, attention="encoder", layer=0, head=1))
+    np.testing.assert_array_equal(matrix, trace.attention("encoder.0.self_attention")[1])
+
+
+def test_words_of_one_token_are_drawn_as_tokens(trace):
+    matrix, _ = images(draw("matrix", trace, words=True))
+    np.testing.assert_allclose(matrix, trace.words().attention[LAST].mean(axis=0))
+
+
+def test_every_token_of_a_short_text_is_written(trace):
+    written = texts(draw("matrix", trace))
+    for token in (*trace.source.tokens, *trace.target.tokens):
+        assert label(token) in written
+
+
+def test_light_is_nothing_and_dark_is_all(trace):
+    [image] = [image for axes in draw("matrix", trace).axes[:1] for image in axes.get_images()]
+    assert (image.norm.vmin, image.norm.vmax) == (0.0, 1.0)
+    greys = image.cmap(image.norm(np.linspace(0, 1, 50)))[:, :3] @ [0.299, 0.587, 0.114]
+    assert (np.diff(greys) < 0).all()
+
+
+def test_lines_are_the_weights_that_count(trace):
+    weights = trace.attention(LAST).mean(axis=0)
+    drawn = lines(draw("lines", trace))
+    expected = np.sort(weights[(weights >= FAINTEST) | (weights == weights.max(axis=1, keepdims=True))])
+    np.testing.assert_array_equal(np.sort(np.asarray(drawn.get_array())), expected)
+    assert (np.diff(drawn.get_linewidths()) >= 0).all()
+
+
+def test_lines_join_the_tokens_they_belong_to(trace):
+    """The strongest line, drawn last, begins at what is looked at and ends at who looks."""
+    weights = trace.attention(LAST).mean(axis=0)
+    row, column = np.unravel_index(weights.argmax(), weights.shape)
+    path = lines(draw("lines", trace)).get_paths()[-1].vertices
+    n_rows, n_columns = weights.shape
+    n = max(n_rows, n_columns)
+    assert path[0, 1] == (n - n_columns) / 2 + column + 0.5
+    assert path[-1, 1] == (n - n_rows) / 2 + row + 0.5
+
+
+def test_every_token_that_looks_has_a_line():
+    flat = np.full((3, 100), 0.01, np.float32)
+    assert is_drawn(flat).any(axis=1).all()
+
+
+def test_attention_draws_lines_and_matrix_of_the_same_numbers(trace):
+    figure = draw("attention", trace, head=1)
+    weights = trace.attention(LAST)[1]
+    np.testing.assert_array_equal(images(figure)[0], weights)
+    assert set(np.asarray(lines(figure).get_array())) <= set(weights.ravel())
+
+
+def test_heads_are_all_there_in_order(trace):
+    *small, _ = images(draw("heads", trace))
+    expected = [
+        trace.attention(f"{part.replace('*', str(layer))}")[head]
+        for part in ("encoder.*.self_attention", "decoder.*.self_attention", "decoder.*.cross_attention")
+        for layer in range(LAYERS)
+        for head in range(HEADS)
+    ]
+    for one, other in zip(small, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_heads_of_one_part_alone(trace):
+    *small, _ = images(draw("heads", trace, attention="encoder"))
+    assert len(small) == LAYERS * HEADS
+
+
+def test_no_strong_weight_is_lost_when_made_small():
+    weights = np.random.default_rng(0).random((200, 130)).astype(np.float32)
+    small = pooled(weights, 4)
+    assert small.shape == (50, 33)
+    assert small[3, 7] == weights[12:16, 28:32].max()
+
+
+def test_long_text_is_drawn_in_small_with_a_note():
+    figure = draw("heads", translation(sentence(200), sentence(150)))
+    assert max(images(figure)[0].shape) <= FINEST
+    assert any("the largest of 4 × 4 weights" in text for text in texts(figure))
+
+
+def test_gpt_is_drawn_by_its_self_attention():
+    trace = continuation(sentence(3), sentence(2))
+    matrix, _ = images(draw("matrix", trace))
+    np.testing.assert_array_equal(matrix, trace.attention(f"decoder.{LAYERS - 1}.self_attention").mean(axis=0))
+
+
+@pytest.mark.parametrize("n", [5, 30, 200])
+@pytest.mark.parametrize("kind", ["attention", "matrix", "lines"])
+def test_labels_never_overlap(kind, n):
+    """Tokens of a column stand at least a line apart, however many there are."""
+    figure = draw(kind, translation(sentence(n), sentence(n)))
+    tokens = set(map(label, sentence(n)))
+    for axes in figure.axes:
+        labels = [text for text in axes.texts if text.get_text() in tokens]
+        for side in {(text.get_ha(), text.get_position()[0]) for text in labels if not text.get_rotation()}:
+            column = [text for text in labels if (text.get_ha(), text.get_position()[0]) == side]
+            heights = [axes.transData.transform(text.get_position())[1] for text in column]
+            apart = np.abs(np.diff(heights)) / figure.dpi * 72
+            assert (apart >= column[0].get_fontsize()).all()
+
+
+@pytest.mark.parametrize("n", [5, 30, 200])
+@pytest.mark.parametrize(
+    ("kind", "width"), [("matrix", COLUMN), ("lines", COLUMN), ("attention", PAGE), ("heads", PAGE)]
+)
+def test_figure_is_as_wide_as_a_column_or_a_page(kind, width, n):
+    wide, high = draw(kind, translation(sentence(n), sentence(n))).get_size_inches()
+    assert wide == pytest.approx(width)
+    assert high < 9.5
+
+
+def test_title_is_optional(trace):
+    assert "Look!" in texts(draw("matrix", trace, title="Look!"))
+    assert draw("matrix", trace).get_size_inches()[1] < draw("matrix", trace, title="Look!").get_size_inches()[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"layer": 9}, "no layer 9 here: cross-attention has the layers 0, 1"),
+        ({"head": 9}, "no head 9 here: the heads are 0, 1"),
+        ({"attention": "sideways"}, "no attention 'sideways' here: it is one of cross, decoder, encoder"),
+    ],
+)
+def test_what_is_not_there_is_said(trace, options, said):
+    with pytest.raises(InputError, match=said):
+        draw("matrix", trace, **options)
+
+
+def test_unknown_kind_names_the_nearest(trace):
+    with pytest.raises(InputError, match=r"unknown figure 'matrx' \(did you mean 'matrix'\?\)"):
+        draw("matrx", trace)
+
+
+def test_trace_without_weights_says_how_to_get_them(trace):
+    with pytest.raises(InputError, match=r"make it with probes=\('\*\.weights',\)"):
+        draw("heads", replace(trace, probes={}))
+
+
+def test_chosen_heads_keep_their_numbers(trace):
+    probes = {name: array[1:] for name, array in trace.probes.items() if name.endswith(".weights")}
+    some = replace(trace, probes=probes, heads=(1,))
+    matrix, _ = images(draw("matrix", some, head=1))
+    np.testing.assert_array_equal(matrix, trace.attention(LAST)[1])
+    assert "head 1" in texts(draw("heads", some))
+    with pytest.raises(InputError, match="no head 0 here"):
+        draw("matrix", some, head=0)
+
+
+def test_every_kind_says_what_it_draws():
+    assert all(function.__doc__ for function in KINDS.values())

@@ -1,0 +1,345 @@
+"""The page of a trace in a real browser with the network off: silent, alone, and true to the numbers."""
+
+import math
+import os
+import re
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sightline.tracing import Trace, drawing
+
+from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+ARGUMENTS += ["--disable-component-update", "--disable-sync"]
+MISSING = "NO CHROMIUM: the pages were not opened in any browser. Debian: apt-get install chromium"
+HEAD = "decoder.1.cross_attention"
+
+CELLS = """([rows, columns]) => {
+  const canvas = document.querySelector(".matrix .cells");
+  const [left, top, step] = canvas.dataset.plan.split(" ").map(Number);
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const inside = step < 4 ? 0 : 2;
+  const colours = [];
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const at = 4 * ((top + row * step + inside) * canvas.width + left + column * step + inside);
+      colours.push(pixels[at], pixels[at + 1], pixels[at + 2]);
+    }
+  }
+  return colours.join(" ");
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+class Opened:
+    """A page of a trace, and all it said and asked for."""
+
+    def __init__(self, browser, folder, trace: Trace, *, width=1280, height=900, theme="light", address=""):
+        self.trace = trace
+        file = folder / "trace.html"
+        file.write_text(drawing.page(trace, title="a title"), encoding="utf-8")
+        viewport = {"width": width, "height": height}
+        self.context = browser.new_context(viewport=viewport, color_scheme=theme, offline=True)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(f"{file.as_uri()}{address}")
+        self.page.wait_for_selector("footer")
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).first.inner_text()
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_text_contents()
+
+    def count(self, selector: str) -> int:
+        return self.page.locator(selector).count()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    pages = []
+
+    def open_page(trace: Trace, **settings) -> Opened:
+        pages.append(Opened(browser, tmp_path, trace, **settings))
+        return pages[-1]
+
+    yield open_page
+    for one in pages:
+        said, asked = one.said, [url for url in one.asked if not url.startswith("file:///")]
+        one.context.close()
+        assert said == []
+        assert asked == []
+        assert len(one.asked) == 1
+
+
+def short(number: float) -> str:
+    """Three significant digits, written independently of numbers.js."""
+    if number == 0:
+        return "0"
+    size = abs(number)
+    digits = f"{size:#.3g}".rstrip(".")
+    if size < 1e-4:
+        digits = re.sub(r"e-0*", "e−", f"{size:.2e}")
+    return ("−" if number < 0 else "") + digits
+
+
+def stops(name: str, *, dark: bool) -> np.ndarray:
+    """The colours of a scale, read from the stylesheet."""
+    found = re.findall(rf"--{name}: ([^;]+);", drawing.stylesheet())[int(dark)]
+    return np.array([[int(part.strip()[at : at + 2], 16) for at in (1, 3, 5)] for part in found.split(",")], float)
+
+
+def colours(weights: np.ndarray, *, dark: bool = False) -> np.ndarray:
+    """What each cell should look like."""
+    ends = stops("weights", dark=dark)
+    at = np.floor(weights * 255 + 0.5) / 255 * (len(ends) - 1)
+    return np.stack([np.interp(at, np.arange(len(ends)), ends[:, channel]) for channel in range(3)], axis=-1)
+
+
+def cells(opened: Opened, rows: int, columns: int) -> np.ndarray:
+    """The colour of each cell of the matrix that is on the screen, near its upper left corner."""
+    numbers = opened.page.evaluate(CELLS, [rows, columns]).split(" ")
+    return np.array(numbers, float).reshape(rows, columns, 3)
+
+
+@pytest.mark.parametrize(
+    ("n", "texts"),
+    [(5, PLAIN), (30, PLAIN), (200, PLAIN), (9, RIGHT_TO_LEFT), (12, UNSPACED), (13, HOSTILE)],
+    ids=["5", "30", "200", "right-to-left", "unspaced", "hostile"],
+)
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_page_shows_every_token_and_stays_in_its_width(opened, n, texts, size):
+    shown = opened(drawn_trace(n, texts), width=size[0], height=size[1])
+    assert shown.count(".strip[data-passage=source] .token") == n
+    assert shown.count(".strip[data-passage=target] .token") == n
+    assert shown.count("#attention svg .unit") == 2 * n
+    assert shown.count(".tile") == 24
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert shown.count("main img, main script, main b:empty") == 0
+
+
+@pytest.mark.parametrize("n", [5, 30, 200])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_matrix_has_the_colours_of_the_weights(opened, n, theme):
+    trace = drawn_trace(n)
+    shown = opened(trace, theme=theme, address=f"#heads={HEAD}.2&picture=matrix")
+    expected = colours(trace.attention(HEAD)[2], dark=theme == "dark")
+    assert np.abs(cells(shown, n, n) - expected).max() <= 2  # a step of the scale
+
+
+def test_several_heads_are_drawn_as_their_mean(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace, address=f"#heads={HEAD}.1,{HEAD}.2&picture=matrix")
+    assert np.abs(cells(shown, 5, 5) - colours(trace.attention(HEAD)[1:3].mean(axis=0))).max() <= 2
+    assert shown.text("#attention-title").startswith("Mean of 2 heads")
+
+
+def test_cell_says_its_number(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace, address=f"#heads={HEAD}.1&picture=matrix")
+    shown.page.locator(".matrix").focus()
+    weights = trace.attention(HEAD)[1]
+    shown.page.keyboard.press("ArrowRight")
+    for column, number in enumerate(weights[0]):
+        assert shown.text("#attention .readout .number") == short(number), column
+        shown.page.keyboard.press("ArrowRight")
+    shown.page.keyboard.press("ArrowDown")
+    assert shown.text("#attention .readout .number") == short(weights[1, 4])
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_table_behind_the_matrix_holds_its_numbers(opened, unit):
+    trace = drawn_trace(12)
+    shown = opened(trace, address=f"#heads={HEAD}.3&picture=matrix&unit={unit}")
+    shown.page.locator("#attention summary").click()
+    shown.page.wait_for_selector("#attention table")
+    weights = trace.attention(HEAD)[3] if unit == "token" else trace.words().attention[HEAD][3]
+    numbers = [float(text.replace("−", "-")) for text in shown.texts("#attention table tbody td")]
+    np.testing.assert_allclose(numbers, weights.ravel(), rtol=0.006)
+
+
+def test_lines_are_as_thick_as_their_weights(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace, address=f"#heads={HEAD}.0&step=2")
+    read = "paths => paths.map(p => [+p.dataset.row, +p.dataset.column, +p.getAttribute('stroke-width')])"
+    drawn = shown.page.eval_on_selector_all("#attention .quiet path", read)
+    weights = trace.attention(HEAD)[0]
+    assert {(row, column) for row, column, _ in drawn} == set(zip(*np.nonzero(weights >= 0.01), strict=True))
+    for row, column, width in drawn:
+        assert width == pytest.approx(0.6 + 7 * weights[row, column], abs=0.001)
+    lit = shown.page.eval_on_selector_all("#attention .loud path", read)
+    assert {row for row, _, _ in lit} == {1}
+
+
+def test_long_texts_draw_the_heaviest_lines_and_say_so(opened):
+    trace = drawn_trace(200)
+    shown = opened(trace, address=f"#heads={HEAD}.0")
+    count = shown.count("#attention .quiet path")
+    assert 200 < count <= 300
+    heaviest = np.sort(trace.attention(HEAD)[0].ravel())[::-1][:count]
+    note = shown.text("#attention .note")
+    assert note.startswith(f"The {count} heaviest of 40,000 lines")
+    assert float(re.search(r"([\d.]+) %", note)[1]) == pytest.approx(100 * heaviest.sum() / 200, rel=0.01)
+
+
+def test_film_shows_the_candidates_of_each_step(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace)
+    for number, step in enumerate(trace.steps):
+        assert f"{number + 1} of 5" in shown.text(".step-label")
+        expected = [short(candidate.probability) for candidate in step.candidates]
+        assert shown.texts(".film-body .candidate .number") == expected
+        bars = shown.page.eval_on_selector_all(
+            ".film-body .bar", "bars => bars.map(b => +b.style.getPropertyValue('--share'))"
+        )
+        np.testing.assert_allclose(bars, [candidate.probability for candidate in step.candidates], rtol=1e-5)
+        looks = np.sort(trace.attention(HEAD)[0, number])[::-1][:4]
+        assert shown.texts(".look .number") == [short(weight) for weight in looks]
+        shown.page.keyboard.press("ArrowRight")
+    assert shown.page.locator("[aria-label='One step on']").is_disabled()
+
+
+def test_keys_step_play_and_go_back(opened):
+    shown = opened(drawn_trace(5))
+    press = shown.page.keyboard.press
+    press("ArrowRight")
+    press("ArrowRight")
+    press("ArrowLeft")
+    assert "2 of 5" in shown.text(".step-label")
+    press("Space")
+    shown.page.locator(".step-label", has_text="5 of 5").wait_for()
+    shown.page.locator(".play", has_text="Play").wait_for()
+    press("m")
+    assert shown.page.locator(".matrix").is_visible()
+    press("l")
+    assert not shown.page.locator(".matrix").is_visible()
+    press("w")
+    assert shown.page.locator("[data-value=word]").get_attribute("aria-pressed") == "true"
+    shown.page.wait_for_url(re.compile("step=5&unit=word"))
+    press("Escape")
+    assert shown.page.evaluate("document.activeElement.className") == "tile"
+
+
+def test_heads_are_opened_by_click_added_by_shift_and_walked_by_arrows(opened):
+    shown = opened(drawn_trace(5))
+    tiles = shown.page.locator(".tile")
+    tiles.nth(0).click()
+    assert shown.text("#attention-title") == "Encoder self-attention, layer 0, head 0"
+    tiles.nth(1).click(modifiers=["Shift"])
+    assert shown.text("#attention-title").startswith("Mean of 2 heads")
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("Enter")
+    assert shown.text("#attention-title") == "Encoder self-attention, layer 1, head 1"
+
+
+def test_pointing_at_a_token_follows_it_everywhere(opened):
+    trace = drawn_trace(6)
+    shown = opened(trace, address="#heads=decoder.1.self_attention.0")
+    shown.page.locator(".strip[data-passage=target] .token").nth(2).hover()
+    assert shown.page.locator(".strip[data-passage=target] .token.looks").get_attribute("data-place") == "2"
+    # What is written third is what the decoder reads fourth.
+    assert shown.page.locator("#attention .unit.looks").first.get_attribute("data-unit") == "3"
+
+
+def test_hostile_texts_are_shown_as_texts(opened):
+    shown = opened(drawn_trace(13, HOSTILE))
+    tokens = shown.texts(".strip[data-passage=source] .token")
+    assert tokens[0] == "<img src=x onerro…"
+    assert tokens[3] == "U+202Eevil"
+    assert tokens[4] == "U+2028"
+    assert tokens[11] == "∅"
+
+
+def test_right_to_left_texts_run_from_the_right(opened):
+    shown = opened(drawn_trace(6, RIGHT_TO_LEFT))
+    lefts = shown.page.eval_on_selector_all(
+        ".strip[data-passage=source] .token", "chips => chips.map(chip => chip.getBoundingClientRect().left)"
+    )
+    assert all(first > second for first, second in pairwise(lefts))
+
+
+def test_alignment_never_comes_without_its_warning(opened):
+    trace = drawn_trace(8)
+    shown = opened(trace)
+    shown.page.locator("#alignment").scroll_into_view_if_needed()
+    shown.page.wait_for_selector("#alignment svg path")
+    assert shown.count("#alignment svg path") == len(trace.alignment.links)
+    assert shown.text("#alignment .warning") == trace.alignment.warning
+    assert shown.page.locator("#alignment .warning").is_visible()
+
+
+def test_effects_of_silence_are_the_numbers_of_the_trace(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace)
+    numbers = [float(text.replace("−", "-")) for text in shown.texts("#worth td.number")]
+    np.testing.assert_allclose(numbers, trace.knockouts.total.ravel(), rtol=0.006)
+    shown.page.locator("#worth input").check()
+    shown.page.keyboard.press("Escape")
+    numbers = [float(text.replace("−", "-")) for text in shown.texts("#worth td.number")]
+    np.testing.assert_allclose(numbers, trace.knockouts.steps[:, :, 0].ravel(), rtol=0.006)
+
+
+def test_readout_shows_the_top_tokens_after_every_layer(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace)
+    cells_ = shown.page.eval_on_selector_all(
+        "#lens td.read", "cells => cells.map(c => +c.style.getPropertyValue('--share'))"
+    )
+    np.testing.assert_allclose(cells_, trace.readout.probabilities[:, :, 0].ravel(), rtol=1e-4)
+    numbers = shown.texts("#lens .layer .candidate .number")
+    assert numbers == [short(share) for share in trace.readout.probabilities[:, 0].ravel()]
+
+
+def test_tree_shows_every_hypothesis_with_its_probability(opened):
+    trace = drawn_trace(5)
+    shown = opened(trace)
+    widths = shown.page.eval_on_selector_all("#tree .node .share", "bars => bars.map(b => +b.getAttribute('width'))")
+    assert sorted(widths) == pytest.approx(
+        sorted(84 * math.exp(node.token_log_probability) for node in trace.tree.nodes), abs=0.006
+    )
+    shown.page.locator("#tree .node.finished").hover()
+    node = trace.tree.nodes[trace.tree.results()[0]]
+    assert f"log-probability {short(node.log_probability)}, score {short(node.score)}" in shown.text("#tree .readout")
+    looked = trace.tree.attention[f"{HEAD}.weights"][0, node.row]
+    titles = shown.page.eval_on_selector_all("#tree .strip .token", "chips => chips.map(chip => chip.title)")
+    assert titles == [short(weight) for weight in looked]
+
+
+def test_notebook_frame_draws_too(browser, tmp_path):
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{drawn_trace(5)._repr_html_()}", encoding="utf-8")
+    page.goto(file.as_uri())
+    page.frame_locator("iframe").locator("footer").wait_for()
+    assert page.frame_locator("iframe").locator(".tile").count() == 24
+    page.wait_for_timeout(300)
+    context.close()
+    assert said == []
