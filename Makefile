@@ -23,10 +23,11 @@ test: $(READY) chromium  ## all tests that end in minutes
 
 # The pages are tested in the system's browser; without one those tests say that they were skipped (with CI=true they fail).
 chromium:
-	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
-	  echo "make: no Chromium found, installing Debian's (the tests of the pages open it)"; \
-	  { apt-get install -y chromium || sudo -n apt-get install -y chromium; } >/dev/null 2>&1 \
-	  || echo "make: could not install it; please do: apt-get install chromium"; }
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+	  echo "make: no Chromium found, installing Debian's: the tests of the pages open it"; \
+	  as_root=; [ "$$(id -u)" = 0 ] || as_root="sudo -n"; \
+	  { $$as_root apt-get update && $$as_root apt-get install -y chromium; } >/dev/null 2>&1 \
+	  || echo "make: that failed; please install it: apt-get install chromium"; }
 
 slow: $(READY)  ## the tests that take long
 	$(BIN)/pytest -m slow

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 
 from sightline.errors import InputError
@@ -202,3 +203,16 @@ def test_chosen_heads_keep_their_numbers(trace):
 
 def test_every_kind_says_what_it_draws():
     assert all(function.__doc__ for function in KINDS.values())
+
+
+@pytest.mark.parametrize("kind", ["matrix", "lines"])
+@pytest.mark.parametrize("letter", ["W", "曙"])
+def test_long_token_stays_on_the_page(kind, letter):
+    figure = draw(kind, translation([letter * 40, "a"], [letter * 40]))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    shown = [text for axes in figure.axes for text in axes.texts if letter in text.get_text()]
+    assert len(shown) == 2
+    for text in shown:
+        box = text.get_window_extent(renderer)
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+        assert 0 <= box.y0 < box.y1 <= figure.bbox.height

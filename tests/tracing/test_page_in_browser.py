@@ -12,6 +12,7 @@ import pytest
 from sightline.tracing import Trace, drawing
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
+from .models import BUNDLES, WRITERS, asked, pipeline, text_for
 
 pytestmark = pytest.mark.browser
 
@@ -43,8 +44,9 @@ def browser():
         if os.environ.get("CI") == "true":
             pytest.fail(MISSING)
         pytest.skip(MISSING)
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
+    from playwright.sync_api import sync_playwright  # only here: it is slow to load
+
+    with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
@@ -139,7 +141,26 @@ def test_page_shows_every_token_and_stays_in_its_width(opened, n, texts, size):
     assert shown.count("#attention svg .unit") == 2 * n
     assert shown.count(".tile") == 24
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert shown.count("main img, main script, main b:empty") == 0
+    assert shown.count("main img, main script") == 0
+    shown.page.keyboard.press("w")
+    assert shown.count(".strip[data-passage=source] .token") == len(shown.trace.source.words())
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_every_family_is_drawn(opened, name):
+    settings = {"beam": 2, "hypotheses": True} if name in WRITERS else {}
+    trace = pipeline(name).trace(text_for(name), knockouts=True, **settings, **asked(name))
+    shown = opened(trace)
+    for key in "wmwl":
+        shown.page.keyboard.press(key)
+    for _ in trace.steps:
+        shown.page.keyboard.press("ArrowRight")
+    assert f"{len(trace.steps)} of {len(trace.steps)}" in shown.text(".step-label")
+    for tile in range(shown.count(".tile")):
+        shown.page.locator(".tile").nth(tile).click()
+    assert shown.count("#tree") == int(trace.tree is not None)
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("n", [5, 30, 200])
@@ -343,3 +364,12 @@ def test_notebook_frame_draws_too(browser, tmp_path):
     page.wait_for_timeout(300)
     context.close()
     assert said == []
+
+
+def test_steps_stay_in_reach_of_the_thumb(opened):
+    shown = opened(drawn_trace(30), width=390, height=844)
+    shown.page.locator("#worth").scroll_into_view_if_needed()
+    box = shown.page.locator(".stepper").bounding_box()
+    assert box["y"] + box["height"] == pytest.approx(844, abs=1)
+    shown.page.locator("[aria-label='One step on']").click()
+    assert "2 of 30" in shown.text(".step-label")

@@ -56,7 +56,7 @@ function stepper(trace, store, noun) {
     back.disabled = step === 0;
     on.disabled = step === last;
   });
-  return element("div", { class: "stepper" }, label, element("div", { class: "controls" }, back, run, on, last > 0 ? slider : null));
+  return element("div", { class: "stepper" }, label, last > 0 ? element("div", { class: "controls" }, back, run, on, slider) : null);
 }
 
 function advance(trace, store) {

@@ -61,7 +61,7 @@ function grid(trace, store, { kind, title, layers }, unit) {
     }
     return row;
   });
-  const table = element("table", { class: "grid" }, element("caption", {}, element("b", {}, title), " layers ↓ heads →"), element("tbody", {}, head, ...rows));
+  const table = element("table", { class: "grid" }, element("caption", {}, element("b", {}, title)), element("tbody", {}, head, ...rows));
   return { node: element("div", { class: "kind" }, table), tiles };
 }
 

@@ -12,6 +12,7 @@ import { clipped, quoted } from "./texts.js";
 const LARGEST = 46;
 const LABELLED = 11;
 const NUMBERED = 38;
+const EDGE = 3; // room for the outline of the last row and column
 
 /** Draw the matrix of the chosen heads. */
 export function matrix(trace, store) {
@@ -60,18 +61,18 @@ function draw(view, state) {
   mark(view, state);
 }
 
-function planned(rows, columns, room) {
-  const width = Math.max(100, room); // a window may have no width yet
+function planned(rows, columns, given) {
+  const width = Math.max(100, given); // a window may have no width yet
   const ratio = window.devicePixelRatio || 1;
   const font = fontOf(12);
   const widest = (units) => Math.ceil(Math.max(...units.map((unit) => textWidth(clipped(unit.text, 12), font)), 10)) + 8;
   const [left, top] = [Math.min(widest(rows), width * 0.3), widest(columns)];
-  const room = Math.min((width - left) / columns.length, Math.max(620 / rows.length, 1), LARGEST);
+  const room = Math.min((width - left - EDGE) / columns.length, Math.max(620 / rows.length, 1), LARGEST);
   const labelled = room >= LABELLED;
   const [x, y] = labelled ? [left, top] : [0, 0];
-  const bare = Math.min(width / columns.length, Math.max(620 / rows.length, 1), LARGEST);
+  const bare = Math.min((width - EDGE) / columns.length, Math.max(620 / rows.length, 1), LARGEST);
   const cell = Math.max(1, Math.floor((labelled ? room : bare) * ratio)) / ratio;
-  return { x, y, cell, ratio, labelled, width: x + cell * columns.length, height: y + cell * rows.length };
+  return { x, y, cell, ratio, labelled, width: x + cell * columns.length + EDGE, height: y + cell * rows.length + EDGE };
 }
 
 function size(canvas, { width, height, ratio }) {

@@ -79,7 +79,7 @@ function workbench(trace, store) {
   asMatrix.append(matrix(trace, store));
   const bar = element("div", { class: "bar-row" }, heading, switcher(store, "picture", "Picture", { lines: "Lines", matrix: "Matrix" }));
   const left = element("section", { id: "attention", "aria-labelledby": "attention-title" }, bar, asLines, asMatrix);
-  const all = section("glance", "All heads at a glance", "Each small square is one head: rows look at columns, the stronger the colour, the more. Click one to open it, shift-click to add it.", glance(trace, store));
+  const all = section("glance", "All heads at a glance", "Each small square is one head, layers down, heads across: its rows look at its columns, the stronger the colour, the more. Click one to open it, shift-click to add it.", glance(trace, store));
   if (trace.steps.length === 0) return element("div", {}, left, all);
   const right = element("section", { id: "film", "aria-label": "Step by step" }, film(trace, store));
   return element("div", { class: "workbench" }, left, right, all);

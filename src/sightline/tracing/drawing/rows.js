@@ -7,6 +7,7 @@ const GAP = 6;
 const DEPTH = 190;
 const LEAST = 200;
 const ruler = document.createElement("canvas").getContext("2d");
+const widths = new Map();
 
 /** Return places for the units of two rows in a width: {flat, width, height, top, bottom, font}. */
 export function layout(columns, rows, room) {
@@ -60,8 +61,12 @@ export function curve(from, to, flat) {
 
 /** Return how wide a text is in a font. */
 export function textWidth(text, font) {
-  ruler.font = font;
-  return ruler.measureText(text).width;
+  const key = `${font}\n${text}`;
+  if (!widths.has(key)) {
+    ruler.font = font;
+    widths.set(key, ruler.measureText(text).width);
+  }
+  return widths.get(key);
 }
 
 export function fontOf(size, weight = 500) {
@@ -72,13 +77,13 @@ function sizes(units, font) {
   return units.map((unit) => Math.max(22, Math.ceil(textWidth(clipped(unit.text, 14), font)) + 14));
 }
 
-function total(widths) {
-  return widths.reduce((sum, width) => sum + width + GAP, -GAP);
+function total(wide) {
+  return wide.reduce((sum, width) => sum + width + GAP, -GAP);
 }
 
-function across(widths, { text }, width, y) {
-  let x = Math.max(0, (width - total(widths)) / 2);
-  const places = widths.map((size) => {
+function across(wide, { text }, width, y) {
+  let x = Math.max(0, (width - total(wide)) / 2);
+  const places = wide.map((size) => {
     const place = { x, y, width: size, height: 26 };
     x += size + GAP;
     return place;

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path
 
 from sightline.tracing.figures.attention_matrix import thinned, write
-from sightline.tracing.figures.label import breadth, broadest, fitting, label
+from sightline.tracing.figures.label import breadth, broadest, fitted, fitting, label
 from sightline.tracing.figures.sheet import Sheet
 from sightline.tracing.figures.style import COLUMN, INK, LABEL, MARGIN, QUIET, SMALL, TALLEST, WEIGHTS, weight_scale
 from sightline.tracing.figures.view import View, view
@@ -41,7 +41,10 @@ class LinesPanel:
         if height is not None:  # to stand beside something of this height, but not closer than can be read
             self.pitch = max((height - HEADING) / self.n, min(self.pitch, CLOSEST, (TALLEST - 2) / self.n))
         self.size, self.every = fitting(self.pitch, most=LABEL)
-        self.left_labels, self.right_labels = [label(t) for t in shown.columns], [label(t) for t in shown.rows]
+        self.left_labels, self.right_labels = (
+            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.columns],
+            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.rows],
+        )
         right_role, left_role = shown.roles
         self.left = PAD + max(min(broadest(self.left_labels, self.size), WIDEST_LABEL), breadth(left_role, SMALL))
         self.right = PAD + max(min(broadest(self.right_labels, self.size), WIDEST_LABEL), breadth(right_role, SMALL))

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sightline.tracing.figures.label import POINTS, broadest, fitting, label
+from sightline.tracing.figures.label import POINTS, broadest, fitted, fitting, label
 from sightline.tracing.figures.sheet import BAR, Sheet
 from sightline.tracing.figures.style import (
     COLUMN,
@@ -39,7 +39,10 @@ class MatrixPanel:
     def __init__(self, shown: View, *, width: float, tallest: float = TALLEST) -> None:
         self.view, self.width = shown, width
         n_rows, n_columns = shown.weights.shape
-        self.row_labels, self.column_labels = [label(t) for t in shown.rows], [label(t) for t in shown.columns]
+        self.row_labels, self.column_labels = (
+            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.rows],
+            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.columns],
+        )
         beside = min(broadest(self.row_labels, LABEL), WIDEST_LABEL)
         room = width - ROLE - beside - 2 * PAD
         self.cell = min(room / n_columns, LARGEST_CELL, (tallest - 1.6) / n_rows)

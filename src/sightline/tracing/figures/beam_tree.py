@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.label import breadth, label
+from sightline.tracing.figures.label import breadth, fitted, label
 from sightline.tracing.figures.sheet import Sheet
 from sightline.tracing.figures.style import INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT
 from sightline.tracing.trace import Trace
@@ -143,11 +143,11 @@ def draw_tree(sheet: Sheet, tree: Tree, layout: Layout) -> None:
         begin_x, begin_y = layout.at(node.step - 1, before)
         if node.step and not node.step % layout.per_part:  # its parent stands at the foot of the part before
             begin_x, begin_y = layout.at(node.step, before)[0], y - layout.line
-        aside = 0.0 if slot == before or node.parent is None else layout.line * 0.27
-        ends.append([(begin_x, begin_y + aside), (x, y)])
+        below = 0.0 if node.parent is None else layout.line * 0.27
+        ends.append([(begin_x, begin_y + below), (x, y - (layout.line * 0.27 if slot == before else 0.0))])
         widths.append(THINNEST + THICKEST * float(np.exp(node.token_log_probability)))
         colors.append(WEIGHT if number in best else QUIET)
-    page.add_collection(LineCollection(ends, linewidths=widths, colors=colors, capstyle="round"), autolim=False)
+    page.add_collection(LineCollection(ends, linewidths=widths, colors=colors, capstyle="butt"), autolim=False)
     x, y = layout.at(-1, 0)
     page.plot(x, y, marker="o", markersize=4, color=WEIGHT, clip_on=False)
     for step in range(1 + max(tree.nodes[number].step for number in layout.slots)):
@@ -196,13 +196,6 @@ def given_up(node: Node) -> str:
     """Return a token that was given up, with its probability where that was worth a thought."""
     likely = float(np.exp(node.token_log_probability)) >= WORTH_SAYING
     return label(node.text, longest=10) + (f" {probability(node.token_log_probability)}" if likely else "")
-
-
-def fitted(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """Return a text that fits into its place, shortened if it must be."""
-    while len(text) > 2 and breadth(text, size, bold=bold) > room:
-        text = text[:-2].rstrip("…") + "…"
-    return text
 
 
 def probability(log_probability: float) -> str:

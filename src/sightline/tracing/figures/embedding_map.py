@@ -141,6 +141,7 @@ def write_word(
                 weight="bold" if kind == 0 else "normal",
                 parse_math=False,
                 zorder=3,
+                arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.4} if (right, up) in FURTHER else None,
             )
             return
 

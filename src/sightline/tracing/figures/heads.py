@@ -58,7 +58,16 @@ def draw_group(sheet: Sheet, trace: Trace, names: list[str], left: float, cell: 
         y = top + cell * row
         words = f"layer {layer_of(name)}" if cell > 0.42 else str(layer_of(name))
         middle = y + cell * (1 - GAP) / 2
-        sheet.write(x - 0.07, middle, words, size=size, color=QUIET, ha="center", va="center", rotation=90)
+        sheet.write(
+            x - 0.07,
+            middle,
+            words,
+            size=size,
+            color=QUIET,
+            ha="center",
+            va="center",
+            rotation=90 if " " in words else 0,
+        )
         for place, weights in enumerate(trace.attention(name)):
             axes = sheet.axes(x + cell * place, y, cell * (1 - GAP), cell * (1 - GAP))
             small = pooled(weights, every)
@@ -77,5 +86,5 @@ def pooled(weights: Float[np.ndarray, "T S"], every: int) -> Float[np.ndarray, "
 
 def note(every: int) -> str:
     """Return how the small matrices are to be read."""
-    text = "Each square is one head: a row for each token that looks, a column for each it looks at."
+    text = "Layers downwards, heads across; in each a row for each token that looks, a column for each it looks at."
     return text if every == 1 else f"{text} Each point is the largest of {every} × {every} weights."

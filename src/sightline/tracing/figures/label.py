@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from sightline.tracing.figures.style import LABEL, LEAST, families
+from sightline.tracing.figures.style import DPI, LABEL, LEAST, families
 from sightline.tracing.passage import Token, Word
 
 LONGEST = 16
@@ -59,8 +59,8 @@ def shortened(text: str, longest: int) -> str:
 
 @cache
 def scales() -> Any:
-    """Return what measures texts, in points."""
-    return FigureCanvasAgg(Figure((1, 1), dpi=POINTS)).get_renderer()  # type: ignore[no-untyped-call]
+    """Return what measures texts, as finely as a PNG is drawn: at few points an inch letters are rounded."""
+    return FigureCanvasAgg(Figure((1, 1), dpi=DPI)).get_renderer()  # type: ignore[no-untyped-call]
 
 
 def breadth(text: str, size: float, *, bold: bool = False) -> float:
@@ -68,7 +68,14 @@ def breadth(text: str, size: float, *, bold: bool = False) -> float:
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     measured = scales().get_text_width_height_descent(text, font, False)[0]
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return max(float(measured), wide * size) / POINTS
+    return max(float(measured) / DPI, wide * size / POINTS)
+
+
+def fitted(text: str, room: float, size: float, *, bold: bool = False) -> str:
+    """Return a text that fits into its place, shortened if it must be."""
+    while len(text) > 2 and breadth(text, size, bold=bold) > room:
+        text = text[:-2].rstrip("…") + "…"
+    return text
 
 
 def broadest(texts: Sequence[str], size: float) -> float:
