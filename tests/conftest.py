@@ -1,6 +1,7 @@
 """What every test runs under."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,12 @@ from hypothesis import settings
 
 # Tiny tensors gain nothing from threads, and two test processes with two threads each would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Whoever runs the tests in the background may have these ignored, and what is ignored stays so: nothing would arrive.
+for ignored in ("SIGINT", "SIGHUP"):
+    if hasattr(signal, ignored) and signal.getsignal(getattr(signal, ignored)) == signal.SIG_IGN:
+        usual = signal.default_int_handler if ignored == "SIGINT" else signal.SIG_DFL
+        signal.signal(getattr(signal, ignored), usual)
 
 # The same examples on every run, however slow the machine: a failure is always the code's.
 settings.register_profile("sightline", deadline=None, derandomize=True, database=None, max_examples=20)

@@ -86,7 +86,7 @@ def test_stream_leaves_the_model_alone_between_pieces():
 def test_stream_says_at_once_what_is_wrong(simple):
     with pytest.raises(SettingsError, match="did you mean 'top_p'"):
         simple.stream("the", top_pp=0.5)
-    with pytest.raises(InputError, match="the prompt has 60 tokens, more than the 48"):
+    with pytest.raises(InputError, match="the prompt has 61 tokens, more than the 48"):
         simple.stream("z" * 60)
 
 
@@ -103,12 +103,13 @@ def test_several_texts_are_drawn_or_those_of_a_beam(simple):
 def test_text_ends_where_the_model_has_no_places_left(simple):
     prompt = "z" * 45
     [[found]] = simple.continuations([prompt], settings=DecodingSettings(max_length=100, min_length=60))
-    assert (len(found.tokens), found.finish) == (48 + 1 - 45, "length")
-    simple.generate("z" * 48)
+    assert (len(found.tokens), found.finish) == (48 + 1 - 46, "length")  # the end of another document stands first
+    simple.generate("z" * 47)
 
 
 def test_prompt_of_special_names_is_text(simple):
-    [ids] = simple.contexts(["</s><s>"])
+    [[first, *ids]] = simple.contexts(["</s><s>"])
+    assert first == simple.tokenizer.end_id
     assert not set(ids) & simple.tokenizer.special_ids
     assert simple.contexts([""]) == [[simple.tokenizer.end_id]]
 

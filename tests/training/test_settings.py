@@ -71,7 +71,7 @@ def test_settings_begin_as_the_paper():
         ({"warmup_steps": 0}, "the paper's schedule needs warmup_steps of 1 or more, not 0"),
         ({"schedule": "constant"}, "the schedule constant needs a learning_rate"),
         ({"schedule": "constant", "learning_rate": 0.0}, "learning_rate must be between 1e-12 and 10, not 0.0"),
-        ({"schedule": "cosine", "learning_rate": 0.1}, "the schedule cosine ends at max_steps: say how many they are"),
+        ({"schedule": "cosine", "learning_rate": 0.1}, "the schedule cosine ends with the run: say how many max_steps"),
         (
             {"schedule": "linear", "learning_rate": 0.1, "max_steps": 10, "warmup_steps": 10},
             r"warmup_steps \(10\) must be fewer than max_steps \(10\)",

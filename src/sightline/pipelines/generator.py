@@ -14,7 +14,7 @@ from sightline.model import GPT
 from sightline.model.cache import FIRST_CAPACITY, Cache
 from sightline.pipelines.batches import BATCH_TOKENS, batches
 from sightline.pipelines.foresight import foreseen
-from sightline.pipelines.passages import NOTHING, framed, one_after_another, passage, written
+from sightline.pipelines.passages import NOTHING, framed, one_after_another, written
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.pipelines.spelling import Speller
@@ -100,7 +100,7 @@ class Generator(Pipeline):
         wishes, overrides = Wishes.of(options, writes=True)
         settings = self.settings(**overrides)
         [context] = self.contexts([text])
-        source = framed(text, self.tokenizer) if text else passage("", context, [(0, 0)], self.tokenizer)
+        source = framed(text, self.tokenizer, before=context[: len(context) - len(self.tokenizer.encode(text))])
         with self.at_work():
             if target is None:
                 goal, finish, history = self.watched(context, settings, wishes)
@@ -139,9 +139,18 @@ class Generator(Pipeline):
             raise SettingsError(f"{n} different texts must be drawn, or be those of a beam: sample=True, or beam={n}")
         return replace(settings, n_best=n)
 
+    @property
+    def opening(self) -> list[int]:
+        """What a prompt stands behind: the end of another document, as every document does that our models learn from.
+
+        Without it a model takes the prompt for the middle of something. Models from elsewhere have their own ways.
+        """
+        end_id = self.tokenizer.end_id
+        return [] if self.purpose is None or end_id is None else [end_id]
+
     def contexts(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the ids each text follows; an empty prompt is the place where a document begins: after another."""
-        rows = self.encoded(prompts)
+        """Return the ids each text follows."""
+        rows = [[*self.opening, *row] for row in self.encoded(prompts)]
         self.check_lengths(rows, what="prompt")
         if all(rows):
             return rows

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from sightline.text.counts import Counts
-from sightline.text.files import Place
+from sightline.text.files import Place, require_file
 from sightline.text.lines import OnBadUTF8, read_pieces
 from sightline.text.record import Record
 
@@ -29,6 +29,7 @@ def read_text(
 
 def piece_of(path: Path) -> int:
     """Return how many characters a piece of a file has, about."""
+    require_file(path)
     return max(SHORTEST_PIECE, min(PIECE, path.stat().st_size // 100))
 
 
