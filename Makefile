@@ -17,6 +17,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## train the built-in translator and show it (ARGS=--no-serve ends by itself)
 	$(BIN)/sightline demo $(ARGS)
+	@echo "(sightline is in $(BIN): source $(BIN)/activate, once, and the commands above can be typed as they are)"
 
 test: $(READY) chromium  ## all tests that end in minutes
 	$(BIN)/pytest -n 2 --dist loadscope
