@@ -8,8 +8,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings, Request, candidates, search, search_beams
-from sightline.decoding.greedy import search_greedily
+from sightline.decoding.greedy import likeliest
+from sightline.decoding.move import drive
 from sightline.decoding.sequences import contains
+from sightline.decoding.walk import Walk
 from sightline.errors import SettingsError
 
 from .toy import END, START, Toy, best_texts, score_of
@@ -136,7 +138,7 @@ def test_beam_of_one_is_greedy(seed, alpha, grain, settings):
     prefixes = [[3], [], [4, 5]]
     request = Request([[START]] * 3, settings, [END], prefixes=prefixes if not settings.stop else None, to_text=spaced)
     beams = search_beams(toy, toy.start([0, 1, 2]), request).hypotheses
-    assert beams == search_greedily(toy, toy.start([0, 1, 2]), request)
+    assert beams == drive(Walk(request, likeliest), toy, toy.start([0, 1, 2]))
 
 
 def spaced(ids):

@@ -27,6 +27,9 @@ class Histories:
         assert rows.tolist() != list(range(len(self.rows))), "reorder was called although nothing changes"
         return Histories(tuple(self.rows[row] for row in rows.tolist()))
 
+    def join(self, other: "Histories") -> "Histories":
+        return Histories((*self.rows, *other.rows))
+
 
 class Toy:
     """A step function that counts its rows; `sharpness` says how sure it is of itself, `grain` makes ties."""

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from sightline.errors import InputError
 from sightline.model import Recorder, Transformer
-from sightline.model.cache import Cache, grouped, last_of
+from sightline.model.cache import Cache, last_of, leaders_of
 from sightline.model.config import BlockConfig
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
@@ -212,20 +212,22 @@ def test_a_finished_sentence_is_forgotten(make_subject, batch):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "leaders", "in_order"),
+    ("wanted", "leaders"),
     [
-        ([0, 0, 1, 1], [0, 1], True),
-        ([0, 1], [0, 1], True),
-        ([1, 1, 0, 0], [1, 0], False),
-        ([0, 0], [0], False),
-        ([0, 1, 1], [0, 1, 1], False),
-        ([0, 1, 0, 1], [0, 1, 0, 1], False),
+        ([0, 0, 1, 1], [0, 1]),
+        ([0, 1], [0, 1]),
+        ([1, 1, 0, 0], [1, 0]),
+        ([0, 0], [0]),
+        ([0, 1, 1], [0, 1, 1]),
+        ([0, 1, 0, 1], [0, 1, 0, 1]),
+        ([2, 3, 0, 0], [2, 0]),
+        ([], []),
     ],
 )
-def test_grouped_finds_the_rows_that_can_share(wanted, leaders, in_order):
-    """Equal groups in a row share; anything else gets a memory a row."""
-    found, stays = grouped(torch.tensor(wanted), 2)
-    assert (found.tolist(), stays) == (leaders, in_order)
+def test_rows_that_can_share_a_memory_are_found(wanted, leaders):
+    """Equal groups in a row share, copies (2 and 3) count as one sentence; anything else gets a memory a row."""
+    sentences = torch.tensor([0, 1, 7, 7])
+    assert leaders_of(torch.tensor(wanted, dtype=torch.long), sentences).tolist() == leaders
 
 
 def filled_cache(n_rows=3, n_tokens=2, capacity=5):
@@ -253,7 +255,7 @@ def test_reorder_moves_rows_in_place(order):
     pointer, before = cache.buffer.data_ptr(), cache.buffer.clone()
     cache.reorder(torch.tensor(order))
     assert cache.buffer.data_ptr() == pointer
-    assert torch.equal(cache.buffer[..., :2, :], before[:, :, order, :, :2])
+    assert torch.equal(cache.buffer[:, :, : len(order), :, :2], before[:, :, order, :, :2])
 
 
 def test_reorder_copies_only_rows_that_move(monkeypatch):

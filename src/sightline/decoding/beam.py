@@ -16,21 +16,23 @@ bound, no later one can score higher, and in a tie the earlier result stays befo
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from sightline.decoding.candidates import Candidates, propose, propose_fairly
 from sightline.decoding.history import BeamHistory
 from sightline.decoding.history_writer import HistoryWriter
 from sightline.decoding.hypothesis import Hypothesis
+from sightline.decoding.move import Move, drive, unchanged
 from sightline.decoding.request import Request
 from sightline.decoding.results import Results
 from sightline.decoding.rules import Rules
 from sightline.decoding.scores import coverage_penalty, length_penalty, log_probabilities
-from sightline.decoding.step import State, Step, reordered
+from sightline.decoding.step import State, Step
 from sightline.decoding.turn import Turn
 from sightline.decoding.walk import dead_end
 from sightline.errors import SettingsError
@@ -53,23 +55,18 @@ def search_beams(
     The first step has one row per sentence, all others K rows beside each other: row `sentence * K + beam`.
     `stop_early=False` goes on to the length limit; it is there to show that the results are the same.
     """
-    search = _Search(request, keep_history=keep_history, stop_early=stop_early)
-    newest = search.first_tokens()
-    while len(newest):
-        output = step(newest, state)
-        rows, newest = search.advance(output.logits, output.attention)
-        if len(rows):
-            state = reordered(output.state, rows, len(output.logits))
-    return search.result()
+    search = Beams(request, keep_history=keep_history, stop_early=stop_early)
+    drive(search, step, state)
+    return BeamResult(search.hypotheses, search.histories)
 
 
-class _Search:
+class Beams:
     """The live hypotheses of all open sentences, and the results of all sentences.
 
     Shapes: B open sentences, K live hypotheses of each (1 before the first step), R = B K rows.
     """
 
-    def __init__(self, request: Request, *, keep_history: bool, stop_early: bool) -> None:
+    def __init__(self, request: Request, *, keep_history: bool = False, stop_early: bool = True) -> None:
         count, device = len(request.contexts), torch.device(request.device)
         self.request = request
         self.settings = request.settings
@@ -85,14 +82,12 @@ class _Search:
         self.token_log_probabilities = torch.empty(count, 0, device=device)  # R T
         self.attention: Tensor | None = None  # R S: what each source position received so far
 
-    def first_tokens(self) -> Int[Tensor, "R"]:
-        """Return the tokens of the first step."""
-        return self.owners.new_tensor([context[-1] for context in self.request.contexts])
+    def begin(self) -> Move:
+        """Return the first move."""
+        return Move(None, self.owners.new_tensor([context[-1] for context in self.request.contexts]))
 
-    def advance(
-        self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None
-    ) -> tuple[Int[Tensor, "R2"], Int[Tensor, "R2"]]:
-        """Take one step's output; return the rows that go on, and the newest token of each."""
+    def take(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> None:
+        """Take one step's output: whatever is likeliest now may be given up later, so that nothing is certain yet."""
         length = self.generated.size(1)
         if length == 0:
             self.request.check_vocabulary(logits.size(1))
@@ -104,12 +99,17 @@ class _Search:
         self._collect(turn)
         for group, sentence in enumerate(self.open if self.writers else ()):
             self.writers[sentence].add(turn, group)
-        return self._go_on(turn)
+        self.turn = turn
 
-    def result(self) -> BeamResult:
-        """Return what was found."""
-        histories = [writer.history(self.results[i].endings) for i, writer in enumerate(self.writers)]
-        return BeamResult([results.hypotheses for results in self.results], histories)
+    @property
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The results of each sentence, best first."""
+        return [results.hypotheses for results in self.results]
+
+    @property
+    def histories(self) -> list[BeamHistory]:
+        """How the results were found, if that was to be kept."""
+        return [writer.history(self.results[i].endings) for i, writer in enumerate(self.writers)]
 
     def _look(self, attention: Float[Tensor, "R S"] | None) -> None:
         """Add where this step looked, if the coverage penalty asks for it."""
@@ -193,11 +193,14 @@ class _Search:
             )
             results.add(hypothesis, (turn.length - 1, place))
 
-    def _go_on(self, turn: Turn) -> tuple[Int[Tensor, "R2"], Int[Tensor, "R2"]]:
-        """Close the sentences that are decided, and move all others to their survivors."""
+    def go_on(self, leaving: Collection[int] = ()) -> Move:
+        """Close the sentences that are decided (or `leaving`), and move all others to their survivors."""
+        turn, n_rows = self.turn, len(self.owners)
         best = turn.survivors.totals.amax(dim=1).tolist()
         groups = []
         for group, sentence in enumerate(self.open):
+            if sentence in leaving:
+                continue
             if not self._decided(sentence, best[group], turn.length):
                 groups.append(group)
             elif not self.results[sentence].hypotheses:
@@ -212,7 +215,7 @@ class _Search:
         self.token_log_probabilities = torch.cat([before, newest[:, None]], dim=1)
         if self.attention is not None:
             self.attention = self.attention.index_select(0, rows)
-        return rows, tokens
+        return Move(None if unchanged(rows, n_rows) else rows, tokens)
 
     def _decided(self, sentence: int, best: float, length: int) -> bool:
         """Say whether nothing that is still alive can change the results of a sentence."""

@@ -7,11 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.decoding.filters import best_tokens, keep_min_p, keep_top_p
-from sightline.decoding.hypothesis import Hypothesis
 from sightline.decoding.request import Request
 from sightline.decoding.settings import DecodingSettings
-from sightline.decoding.step import State, Step
-from sightline.decoding.walk import texts, walk
 
 
 class Sampler:
@@ -53,13 +50,6 @@ def narrowed(
     if settings.min_p:
         scores = keep_min_p(scores, settings.min_p)
     return scores, tokens
-
-
-def search_by_chance(step: Step, state: State, request: Request) -> list[list[Hypothesis]]:
-    """Return `n_best` independent samples per sentence, in the order of their drawing."""
-    copies = request.settings.n_best
-    samples = texts(walk(step, state, request, Sampler(request), copies=copies))
-    return [samples[start : start + copies] for start in range(0, len(samples), copies)]
 
 
 def _chance(seed: int | None, number: int) -> random.Random:

@@ -2,14 +2,30 @@
 
 from collections.abc import Collection, Generator
 
-from sightline.decoding.beam import search_beams
-from sightline.decoding.greedy import likeliest, search_greedily
+from sightline.decoding.beam import Beams
+from sightline.decoding.greedy import likeliest
 from sightline.decoding.hypothesis import Hypothesis
+from sightline.decoding.move import Search, Stride, drive
 from sightline.decoding.request import Request
-from sightline.decoding.sampling import Sampler, search_by_chance
+from sightline.decoding.sampling import Sampler
 from sightline.decoding.step import State, Step
-from sightline.decoding.walk import Stride, walk
+from sightline.decoding.walk import Walk, walk
 from sightline.errors import SettingsError
+
+
+def search_for(request: Request) -> Search:
+    """Return the search that the settings of a request ask for, not begun."""
+    settings = request.settings
+    if settings.sample or (settings.beam == 1 and not settings.coverage_penalty):
+        return walk_for(request)
+    return Beams(request)
+
+
+def walk_for(request: Request) -> Walk:
+    """Return the greedy search, or `n_best` independent samples per sentence in the order of their drawing."""
+    if request.settings.sample:
+        return Walk(request, Sampler(request), copies=request.settings.n_best)
+    return Walk(request, likeliest)
 
 
 def search(step: Step, state: State, request: Request) -> list[list[Hypothesis]]:
@@ -18,12 +34,7 @@ def search(step: Step, state: State, request: Request) -> list[list[Hypothesis]]
     `state` has one row per sentence and has seen all of its context but the last id. No result depends on which
     sentences are searched together.
     """
-    settings = request.settings
-    if settings.sample:
-        return search_by_chance(step, state, request)
-    if settings.beam == 1 and not settings.coverage_penalty:
-        return search_greedily(step, state, request)
-    return search_beams(step, state, request).hypotheses
+    return drive(search_for(request), step, state)
 
 
 def stream(step: Step, state: State, request: Request) -> Generator[Stride, Collection[int] | None, None]:
@@ -33,6 +44,4 @@ def stream(step: Step, state: State, request: Request) -> Generator[Stride, Coll
     """
     if request.settings.beam > 1:
         raise SettingsError(f"a beam of {request.settings.beam} has no text before it is done: stream with beam = 1")
-    if request.settings.sample:
-        return walk(step, state, request, Sampler(request), copies=request.settings.n_best)
-    return walk(step, state, request, likeliest)
+    return walk(step, state, walk_for(request))

@@ -35,9 +35,3 @@ class StepOutput:
 
 Step: TypeAlias = Callable[[Int[Tensor, "R"], State], StepOutput]
 """Takes the newest token of each row and the state that has seen all before it."""
-
-
-def reordered(state: State, rows: Int[Tensor, "R2"], count: int) -> State:
-    """Return the state with these of its `count` rows, untouched where that changes nothing."""
-    unchanged = len(rows) == count and bool((rows.diff(prepend=rows.new_full((1,), -1)) == 1).all())
-    return state if unchanged else state.reorder(rows)

@@ -1,7 +1,7 @@
 """One row per text, one token per step: the loop that greedy search and sampling share.
 
-It is a generator that rests after every step, so that whoever drives it can pass tokens on while they come, and can
-take rows out. How a token is chosen it is told.
+It rests after every step, so that whoever drives it can pass tokens on while they come, and can take rows out. How a
+token is chosen it is told.
 """
 
 import math
@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.decoding.hypothesis import Finish, Hypothesis
+from sightline.decoding.move import Move, Stride
 from sightline.decoding.request import Request
 from sightline.decoding.rules import Rules
 from sightline.decoding.scores import length_penalty, log_probabilities
@@ -22,16 +23,6 @@ from sightline.errors import InputError
 
 Choose: TypeAlias = Callable[[Float[Tensor, "R V"], list[int]], Int[Tensor, "R"]]
 """Takes the preference and the numbers of the rows, and returns the token of each."""
-
-
-@dataclass(frozen=True)
-class Stride:
-    """What one step did: the rows that were alive, the token each got, and the texts that are complete with it."""
-
-    rows: list[int]
-    tokens: list[int]
-    log_probabilities: list[float]
-    finished: dict[int, Hypothesis]
 
 
 @dataclass
@@ -64,59 +55,78 @@ class _Draft:
         )
 
 
-def walk(
-    step: Step, state: State, request: Request, choose: Choose, *, copies: int = 1
-) -> Generator[Stride, Collection[int] | None, None]:
-    """Yield after each step, until all rows are finished; `send` the numbers of rows that shall leave unfinished.
+class Walk:
+    """One row per text; row `sentence * copies + i` is the i-th text of a sentence.
 
-    Row `sentence * copies + i` is the i-th text of a sentence. What a row gets does not depend on the others: those
-    that are finished or sent away leave the batch, and nothing is computed for them any more.
+    What a row gets does not depend on the others: those that are finished or sent away leave the batch, and nothing is
+    computed for them any more.
     """
-    device = torch.device(request.device)
-    rows = list(range(len(request.contexts) * copies))
-    sentences = torch.tensor([row // copies for row in rows], dtype=torch.long, device=device)
-    newest = torch.tensor([context[-1] for context in request.contexts], dtype=torch.long, device=device)[sentences]
-    if copies > 1 and rows:
-        state = state.reorder(sentences)
-    generated = sentences.new_empty(len(rows), 0)
-    limits = request.limits
-    drafts = [_Draft(limits[row // copies]) for row in rows]
-    rules = Rules(request)
-    length = 0
-    while rows:
-        output = step(newest, state)
-        if length == 0:
-            request.check_vocabulary(output.logits.size(1))
-        likely = log_probabilities(output.logits, sentences=sentences, length=length)
-        preference = rules.preference(output.logits, likely, generated=generated, sentences=sentences)
-        newest = choose(preference, rows)
-        tokens, values = newest.tolist(), _at(likely, newest)
-        ranks = values if preference is likely else _at(preference, newest)
+
+    def __init__(self, request: Request, choose: Choose, *, copies: int = 1) -> None:
+        self.request, self.choose, self.copies = request, choose, copies
+        self.rules = Rules(request)
+        self.rows = list(range(len(request.contexts) * copies))  # those alive
+        limits = request.limits
+        self.drafts = [_Draft(limits[row // copies]) for row in self.rows]
+        self.done: dict[int, Hypothesis] = {}
+        device = torch.device(request.device)
+        self.sentences = torch.tensor([row // copies for row in self.rows], dtype=torch.long, device=device)  # R
+        self.generated = self.sentences.new_empty(len(self.rows), 0)  # R T
+        self.length = 0
+
+    def begin(self) -> Move:
+        """Return the first move: every sentence as often as texts are wanted of it."""
+        self.newest = self.sentences.new_tensor([context[-1] for context in self.request.contexts])[self.sentences]
+        return Move(self.sentences if self.copies > 1 else None, self.newest)
+
+    def take(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> Stride:  # noqa: ARG002
+        """Choose a token for each row."""
+        if self.length == 0:
+            self.request.check_vocabulary(logits.size(1))
+        likely = log_probabilities(logits, sentences=self.sentences, length=self.length)
+        preference = self.rules.preference(logits, likely, generated=self.generated, sentences=self.sentences)
+        self.newest = self.choose(preference, self.rows)
+        tokens, values = self.newest.tolist(), _at(likely, self.newest)
+        ranks = values if preference is likely else _at(preference, self.newest)
         if -math.inf in ranks:
-            raise dead_end(int(sentences[ranks.index(-math.inf)]), length)
-        length += 1
+            raise dead_end(int(self.sentences[ranks.index(-math.inf)]), self.length)
+        self.length += 1
         finished = {}
-        for row, token, value, rank in zip(rows, tokens, values, ranks, strict=True):
-            if finish := drafts[row].add(token, value, rank, request):
-                finished[row] = drafts[row].hypothesis(finish, request.settings.length_penalty)
-        leaving = (yield Stride(rows, tokens, values, finished)) or ()
-        if not rules.plain:
-            generated = torch.cat([generated, newest[:, None]], dim=1)
-        state = output.state
-        keep = [i for i, row in enumerate(rows) if row not in finished and row not in leaving]
-        if keep and len(keep) < len(rows):
-            index = torch.tensor(keep, device=device)
-            state, newest = state.reorder(index), newest[index]
-            sentences, generated = sentences[index], generated[index]
-        rows = [rows[i] for i in keep]
+        for row, token, value, rank in zip(self.rows, tokens, values, ranks, strict=True):
+            if finish := self.drafts[row].add(token, value, rank, self.request):
+                finished[row] = self.drafts[row].hypothesis(finish, self.request.settings.length_penalty)
+        self.done.update(finished)
+        return Stride(self.rows, tokens, values, finished)
+
+    def go_on(self, leaving: Collection[int] = ()) -> Move:
+        """Go on with the rows that are neither finished nor leaving."""
+        if not self.rules.plain:
+            self.generated = torch.cat([self.generated, self.newest[:, None]], dim=1)
+        keep = [i for i, row in enumerate(self.rows) if row not in self.done and row not in leaving]
+        if len(keep) == len(self.rows):
+            return Move(None, self.newest)
+        index = torch.tensor(keep, dtype=torch.long, device=self.newest.device)
+        self.rows = [self.rows[i] for i in keep]
+        self.newest, self.sentences, self.generated = self.newest[index], self.sentences[index], self.generated[index]
+        return Move(index, self.newest)
+
+    @property
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The texts of each sentence that are complete."""
+        found: list[list[Hypothesis]] = [[] for _ in self.request.contexts]
+        for row in sorted(self.done):
+            found[row // self.copies].append(self.done[row])
+        return found
 
 
-def texts(strides: Generator[Stride, Collection[int] | None, None]) -> list[Hypothesis]:
-    """Walk to the end and return the text of every row."""
-    finished: dict[int, Hypothesis] = {}
-    for stride in strides:
-        finished.update(stride.finished)
-    return [finished[row] for row in sorted(finished)]
+def walk(step: Step, state: State, search: Walk) -> Generator[Stride, Collection[int] | None, None]:
+    """Yield after each step, until all rows are finished; `send` the numbers of rows that shall leave unfinished."""
+    move = search.begin()
+    while not move.is_last:
+        state = state if move.rows is None else state.reorder(move.rows)
+        output = step(move.newest, state)
+        leaving = yield search.take(output.logits)
+        move, state = search.go_on(leaving or ()), output.state
 
 
 def dead_end(sentence: int, length: int) -> InputError:

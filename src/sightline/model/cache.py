@@ -1,13 +1,16 @@
 """What decoding need not compute again: keys and values of the tokens so far, and of the encoder's output.
 
-The cache is handed in and out of a model, never kept on it. One buffer holds all layers and is allocated ahead;
-a step writes only its own token, and beams that change places move only the rows and positions in use. A cache that
-has been handed in is used up: go on with the one handed out.
+The cache is handed in and out of a model, never kept on it. One buffer holds all layers and is allocated ahead, in
+tokens and in rows; a step writes only its own token, beams that change places move only the rows and positions in use,
+and rows that join are written behind those there are. A cache that has been handed in is used up: go on with the one
+handed out.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -21,10 +24,10 @@ FIRST_CAPACITY = 32
 
 
 class Cache:
-    """Keys and values of every layer for R rows, whose lengths may differ."""
+    """Keys and values of every layer for R rows, whose lengths may differ; the buffer may have room for more."""
 
     def __init__(self, buffer: Float[Tensor, "L 2 R G C D"]) -> None:
-        self.buffer = buffer
+        self.buffer = buffer  # L 2 R+ G C D
         self.lengths = torch.zeros(buffer.size(2), dtype=torch.long, device=buffer.device)  # R
         self.longest = 0
         self.is_even = True  # all rows are of one length, so that slices serve instead of indices
@@ -67,11 +70,11 @@ class Cache:
 
     def reserve(self, n_new: int) -> "Cache":
         """Grow if there is no room for so many more tokens."""
-        *shape, capacity, d_head = self.buffer.shape
+        capacity = self.buffer.size(4)
         if self.longest + n_new > capacity:
-            grown = self.buffer.new_zeros(*shape, max(2 * capacity, self.longest + n_new), d_head)
-            grown[..., : self.longest, :] = self.buffer[..., : self.longest, :]
-            self.buffer = grown
+            before = self.buffer[..., : self.longest, :]
+            self.buffer = self._roomier(self.buffer.size(2), max(2 * capacity, self.longest + n_new))
+            self.buffer[..., : self.longest, :] = before
         return self
 
     def advance(self, n_new: int, lengths: Int[Tensor, "R"] | None = None) -> None:
@@ -84,19 +87,38 @@ class Cache:
         """Let row i become what row rows[i] was; rows that stay where they are, and room not in use, are not copied."""
         used = self.buffer[..., : self.longest, :]
         if rows.numel() > self.buffer.size(2):
-            grown = self.buffer.new_zeros(*self.buffer.shape[:2], rows.numel(), *self.buffer.shape[3:])
-            grown[..., : self.longest, :] = used.index_select(2, rows)
-            self.buffer = grown
+            self.buffer = self._roomier(rows.numel(), self.buffer.size(4))
+            self.buffer[..., : self.longest, :] = used.index_select(2, rows)
         else:
             moved = (rows != torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
             if moved.numel():
                 used.index_copy_(2, moved, used.index_select(2, rows[moved]))
-            self.buffer = self.buffer[:, :, : rows.numel()]
         self.lengths = self.lengths[rows]
         if not self.is_even and rows.numel():
             self.longest = int(self.lengths.max())
             self.is_even = bool((self.lengths == self.longest).all())
         return self
+
+    def join(self, other: "Cache") -> "Cache":
+        """Take in the rows of another cache, behind one's own; room for rows doubles when it is not enough."""
+        n_own, n_new = self.lengths.numel(), other.lengths.numel()
+        n_rows, n_tokens = self.buffer.size(2), self.buffer.size(4)
+        if n_own + n_new > n_rows or other.longest > n_tokens:
+            before = self.buffer[:, :, :n_own, :, : self.longest]
+            self.buffer = self._roomier(
+                max(2 * n_rows, n_own + n_new) if n_own + n_new > n_rows else n_rows, max(n_tokens, other.longest)
+            )
+            self.buffer[:, :, :n_own, :, : self.longest] = before
+        self.buffer[:, :, n_own : n_own + n_new, :, : other.longest] = other.buffer[:, :, :n_new, :, : other.longest]
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        self.longest = max(self.longest, other.longest)
+        self.is_even = bool((self.lengths == self.longest).all())
+        return self
+
+    def _roomier(self, n_rows: int, n_tokens: int) -> Float[Tensor, "L 2 R G C D"]:
+        """Return an empty buffer of this kind."""
+        n_layers, two, _, n_heads, _, d_head = self.buffer.shape
+        return self.buffer.new_zeros(n_layers, two, n_rows, n_heads, n_tokens, d_head)
 
 
 @dataclass(frozen=True)
@@ -110,7 +132,7 @@ class LayerCache:
         """Store the new tokens' keys and values and return those of all tokens so far."""
         cache, n_new = self.cache, key.size(2)
         key, value = key.detach(), value.detach()  # nothing is learned through a cache: it would remember every step
-        stored = cache.buffer[self.index]  # 2 R G C D
+        stored = cache.buffer[self.index, :, : key.size(0)]  # 2 R G C D
         if cache.is_even:
             end = cache.longest + n_new
             stored[0, :, :, cache.longest : end] = key
@@ -128,11 +150,13 @@ class DecoderState:
     """All that decoding carries from one token to the next.
 
     The memory (the encoder's keys and values) is kept once a sentence and shared by its beams, as long as rows stay
-    grouped by sentence: `share` rows in a row belong to one memory.
+    grouped by sentence: `share` rows in a row belong to one memory. Sentences that joined later may stand in groups of
+    another size: then every row has a memory for itself, until groups are equal again.
     """
 
     def __init__(self, cache: Cache, memory: list[KeyValue], mask: Mask | None) -> None:
         self.cache, self.memory, self.mask = cache, memory, mask
+        self.sentences = torch.arange(self.n_memories, device=cache.lengths.device)  # M: whose memory each is
 
     @property
     def n_memories(self) -> int:
@@ -141,23 +165,76 @@ class DecoderState:
 
     def reorder(self, rows: Int[Tensor, "R2"]) -> "DecoderState":
         """Let row i become what row rows[i] was."""
-        share = self.cache.lengths.numel() // max(1, self.n_memories)
-        wanted = rows // share  # the memory each new row needs
+        wanted = rows // self.share  # the memory each new row needs
         self.cache = self.cache.reorder(rows)
-        leaders, in_order = grouped(wanted, self.n_memories)
-        if not in_order:
-            self.memory = [(key.index_select(0, leaders), value.index_select(0, leaders)) for key, value in self.memory]
-            self.mask = None if self.mask is None else Mask(self.mask.additive.index_select(0, leaders))
+        self._remember(leaders_of(wanted, self.sentences))
         return self
 
+    @property
+    def share(self) -> int:
+        """How many rows look at one memory."""
+        return self.cache.lengths.numel() // max(1, self.n_memories)
 
-def grouped(wanted: Int[Tensor, "R"], n_memories: int) -> tuple[Int[Tensor, "M"], bool]:
-    """Return one memory for each group of rows that can share it, and whether that is just what is there already."""
-    leaders, sizes = torch.unique_consecutive(wanted, return_counts=True)
-    if sizes.numel() and not bool((sizes == sizes[0]).all()):
-        leaders = wanted  # groups of unequal size: every row gets a memory of its own
-    everyone = torch.arange(n_memories, device=wanted.device)
-    return leaders, leaders.numel() == n_memories and bool((leaders == everyone).all())
+    def join(self, other: "DecoderState") -> "DecoderState":
+        """Take in the rows of another state, behind one's own."""
+        if self.share != other.share:
+            self._stop_sharing()
+            other._stop_sharing()
+        if self.mask is not None or other.mask is not None or self.width != other.width:
+            masks = [widened(state.padding(), max(self.width, other.width), -math.inf) for state in (self, other)]
+            self.mask = Mask(torch.cat(masks))
+        self.memory = [
+            (joined_rows(key, other_key), joined_rows(value, other_value))
+            for (key, value), (other_key, other_value) in zip(self.memory, other.memory, strict=True)
+        ]
+        self.cache = self.cache.join(other.cache)
+        self.sentences = torch.cat([self.sentences, other.sentences + int(self.sentences.max()) + 1])
+        return self
+
+    @property
+    def width(self) -> int:
+        """Tokens that a memory has room for."""
+        return self.memory[0][0].size(2)
+
+    def padding(self) -> Float[Tensor, "M 1 1 S"]:
+        """Return what hides the room in each memory that its sentence does not need."""
+        if self.mask is None:
+            return self.memory[0][0].new_zeros(self.n_memories, 1, 1, self.width)
+        return self.mask.additive
+
+    def _stop_sharing(self) -> None:
+        """Give every row a memory of its own."""
+        self._remember(torch.arange(self.cache.lengths.numel(), device=self.sentences.device) // self.share)
+
+    def _remember(self, memories: Int[Tensor, "M"]) -> None:
+        """Keep these memories, in this order."""
+        everyone = torch.arange(self.n_memories, device=memories.device)
+        if memories.numel() == self.n_memories and bool((memories == everyone).all()):
+            return
+        self.memory = [(key.index_select(0, memories), value.index_select(0, memories)) for key, value in self.memory]
+        self.mask = None if self.mask is None else Mask(self.mask.additive.index_select(0, memories))
+        self.sentences = self.sentences[memories]
+
+
+def widened(x: Float[Tensor, "... S"], width: int, value: float) -> Float[Tensor, "... S2"]:
+    """Return x with its last dimension filled up."""
+    return F.pad(x, (0, width - x.size(-1)), value=value)
+
+
+def joined_rows(x: Float[Tensor, "B G S D"], y: Float[Tensor, "B2 G S2 D"]) -> Float[Tensor, "B3 G S3 D"]:
+    """Return the rows of x and y, as wide as the wider of them; room is cleared (see `Cache.empty`)."""
+    joined = x.new_zeros(x.size(0) + y.size(0), x.size(1), max(x.size(2), y.size(2)), x.size(3))
+    joined[: x.size(0), :, : x.size(2)] = x
+    joined[x.size(0) :, :, : y.size(2)] = y
+    return joined
+
+
+def leaders_of(wanted: Int[Tensor, "R"], sentences: Int[Tensor, "M"]) -> Int[Tensor, "M2"]:
+    """Return one memory for each group of rows that can share it: all of one sentence, if groups are of one size."""
+    _, sizes = torch.unique_consecutive(sentences[wanted], return_counts=True)
+    if not sizes.numel() or not bool((sizes == sizes[0]).all()):
+        return wanted  # groups of unequal size: every row gets a memory of its own
+    return wanted[:: int(sizes[0])]
 
 
 def last_of(hidden: Float[Tensor, "R T E"], lengths: Int[Tensor, "R"] | None) -> Float[Tensor, "R E"]:
