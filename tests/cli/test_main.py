@@ -105,6 +105,13 @@ def test_reader_that_leaves_is_no_error(model_folder):
     assert (run.stderr, run.returncode) == ("", 1)
 
 
+def test_python_m_sightline_is_the_program(capsys):
+    run = subprocess.run([sys.executable, "-m", "sightline", "inof"], capture_output=True, text=True, check=False)
+    assert main(["inof"]) == run.returncode == 2
+    assert run.stdout == ""
+    assert "Did you mean 'info'?" in run.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "sorted_"),
     [
