@@ -1,6 +1,9 @@
 """The demo and the corpora that need no file."""
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,27 +62,68 @@ def test_without_the_package_it_is_named(tmp_path, monkeypatch):
         written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
 
 
+SMALL = {
+    **TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1,
+    "training.warmup_steps": 1,
+}  # fmt: skip
+
+
 def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
     out, reporter = tmp_path / "runs" / "demo", SilentReporter()
-    small = {**TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
-    small["training.warmup_steps"] = 1
-    first = demo(out, reporter, overrides=small)
+    first = demo(out, reporter, overrides=SMALL)
     assert reporter.steps[-1] == 6
     assert (first.n_unseen, len(first.shown)) == (10, 6)
-    again = demo(out, reporter := SilentReporter(), overrides=small)
+    again = demo(out, reporter := SilentReporter(), overrides=SMALL)
     assert not reporter.steps
     assert again.shown == first.shown
-    demo(out, reporter, retrain=True, overrides=small)
+    demo(out, reporter, retrain=True, overrides=SMALL)
     assert reporter.steps[-1] == 6
 
 
-def test_the_demo_tells_score_folder_and_what_to_type(tmp_path, few_phrases):
-    small = {**TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
-    small["training.warmup_steps"] = 1
+def test_the_demo_tells_score_folder_page_and_what_to_type(tmp_path, few_phrases):
     lines: list[str] = []
-    tell(demo(tmp_path / "demo", SilentReporter(), overrides=small), lines.append)
+    tell(demo(tmp_path / "demo", SilentReporter(), overrides=SMALL), lines.append)
     text = "\n".join(lines)
     assert "March 14, 2026" in text
     assert "% of 10 phrases it has never seen are translated exactly" in text
+    assert f"{tmp_path / 'demo' / 'look.html'} (open it in a browser, without network)" in text
     assert f"The model is in {tmp_path / 'demo' / 'model'}" in text
     assert f"sightline translate {tmp_path / 'demo'} --to fr" in text
+
+
+def test_the_page_of_the_demo_is_drawn_without_matplotlib(tmp_path, few_phrases, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = demo(tmp_path / "demo", SilentReporter(), overrides=SMALL)
+    assert found.page == tmp_path / "demo" / "look.html"
+    drawn = found.page.read_text(encoding="utf-8")
+    assert "March 14, 2026" in drawn
+    assert "default-src 'none'" in drawn  # it has no way to the network
+    data = json.loads(re.search(r'id="trace">(.*?)</script>', drawn, re.DOTALL)[1])
+    assert data["trace"]["tree"] is not None
+    assert data["trace"]["knockouts"] is not None
+
+
+def test_the_page_of_the_demo_is_drawn_when_it_is_missing_or_older_than_the_model(tmp_path, few_phrases):
+    out = tmp_path / "demo"
+    page = demo(out, SilentReporter(), overrides=SMALL).page
+    drawn = page.read_text(encoding="utf-8")
+    page.write_text("mine", encoding="utf-8")
+    demo(out, SilentReporter())
+    assert page.read_text(encoding="utf-8") == "mine"
+    os.utime(page, (0, 0))
+    demo(out, SilentReporter())
+    assert page.read_text(encoding="utf-8") == drawn
+    page.unlink()
+    demo(out, SilentReporter())
+    assert page.read_text(encoding="utf-8") == drawn
+
+
+def test_the_demo_goes_on_where_no_page_can_be_written(tmp_path, few_phrases):
+    out, lines = tmp_path / "demo", []
+    demo(out, SilentReporter(), overrides=SMALL).page.unlink()
+    (out / "look.html").mkdir()
+    os.utime(out / "look.html", (0, 0))
+    found = demo(out, SilentReporter())
+    assert found.page is None
+    tell(found, lines.append)
+    assert "browser" not in "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The demo: train the built-in phrase translator, unless that has been done, and show what it can."""
+"""The demo: train the built-in phrase translator, unless that has been done, show what it can, and draw one phrase."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from sightline.pipelines import Translator, load
 from sightline.run.folder import MODEL, is_run
 from sightline.run.journal import read_journal
 from sightline.run.training_run import train
+from sightline.tracing.drawing import page
 from sightline.training.lock import locked
 from sightline.training.report import Reporter
 
@@ -23,6 +24,10 @@ SHOWN = (
     ("Brazil, Japan, and Germany", "pt"),
 )
 """What a visitor sees; those that happen to be in the training part are asked all the same."""
+PAGE = "look.html"
+"""The first of them drawn, in the folder of the run."""
+BEAM = 4
+"""Of the drawn one, so that its page has a tree."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Demo:
     minutes: float
     """Of training."""
     shown: tuple[Shown, ...]
+    page: Path | None = None
+    """One of them drawn; None where it could not be written."""
     exit_code: int = 0
 
 
@@ -61,7 +68,7 @@ def demo(
     if not is_trained(folder):
         result = train(RECIPE, overrides or {}, out=folder, resume=is_run(folder), reporter=reporter)
         if result.exit_code:
-            return Demo(folder, 0.0, 0, 0.0, (), result.exit_code)
+            return Demo(folder, 0.0, 0, 0.0, (), exit_code=result.exit_code)
     translator = load(folder)
     if not isinstance(translator, Translator):
         raise TypeError(translator)
@@ -69,13 +76,31 @@ def demo(
     outcome, asked = written["outcome"], written["data"]
     shown = tuple(Shown(source, to, translator.translate(source, to=to)) for source, to in SHOWN)
     minutes = outcome["progress"]["seconds"] / 60
-    return Demo(folder, outcome["scores"]["exact_match"], asked["validation_examples"], minutes, shown)
+    drawn = drawn_page(folder, translator)
+    return Demo(folder, outcome["scores"]["exact_match"], asked["validation_examples"], minutes, shown, drawn)
 
 
 def is_trained(folder: Path) -> bool:
     """Tell whether a finished run is there."""
     outcome = (read_journal(folder) or {}).get("outcome") or {"ending": "signal"}
     return outcome["ending"] != "signal" and (folder / MODEL).is_dir()
+
+
+def drawn_page(folder: Path, translator: Translator) -> Path | None:
+    """Return the page that shows how the model translates the first phrase, drawn now unless that has been done.
+
+    A page that is older than the model shows another one. Where nothing can be written, the rest of the demo goes on.
+    """
+    place = folder / PAGE
+    if place.exists() and place.stat().st_mtime >= (folder / MODEL).stat().st_mtime:
+        return place
+    source, to = SHOWN[0]
+    trace = translator.trace(source, to=to, beam=BEAM, knockouts=True, hypotheses=True)
+    try:
+        place.write_text(page(trace), encoding="utf-8")
+    except OSError:
+        return None
+    return place
 
 
 def tell(found: Demo, say: Callable[[str], None]) -> None:
@@ -88,6 +113,8 @@ def tell(found: Demo, say: Callable[[str], None]) -> None:
         f"{found.exact_match:.1f} % of {found.n_unseen} phrases it has never seen are translated exactly "
         f"({found.minutes:.1f} minutes of training)."
     )
+    if found.page is not None:
+        say(f"How it translates the first of them, head by head: {found.page} (open it in a browser, without network).")
     say(f"The model is in {found.folder / MODEL}. Try:")
     say(f'  sightline translate {found.folder} --to fr "October 3, 2031"')
     say(f'  sightline translate {found.folder} --to de --n-best 3 --beam 4 --scores "Friday, May 5, 2034"')
