@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
+from matplotlib.text import Text
 
 from sightline.errors import InputError
 from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
@@ -205,13 +206,23 @@ def test_every_kind_says_what_it_draws():
     assert all(function.__doc__ for function in KINDS.values())
 
 
-@pytest.mark.parametrize("kind", ["matrix", "lines"])
+@pytest.mark.parametrize("n", [5, 60, 61, 200])
+def test_scale_of_weights_says_when_it_is_not_linear(n):
+    """As on the page half the weight is half as dark; among very many tokens linear weights would all be white."""
+    figure = draw("matrix", translation(sentence(n), sentence(3)))
+    scale = figure.axes[0].get_images()[0].norm
+    is_linear = scale(0.25) == pytest.approx(0.25)
+    assert is_linear == (n <= 60)
+    assert ("attention weight" if is_linear else "attention weight (root scale)") in texts(figure)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "lines", "calculation", "beam"])
 @pytest.mark.parametrize("letter", ["W", "曙"])
 def test_long_token_stays_on_the_page(kind, letter):
     figure = draw(kind, translation([letter * 40, "a"], [letter * 40]))
     renderer = FigureCanvasAgg(figure).get_renderer()
-    shown = [text for axes in figure.axes for text in axes.texts if letter in text.get_text()]
-    assert len(shown) == 2
+    shown = [text for text in figure.findobj(Text) if letter in text.get_text()]
+    assert len(shown) >= 2 or kind == "calculation"
     for text in shown:
         box = text.get_window_extent(renderer)
         assert 0 <= box.x0 < box.x1 <= figure.bbox.width

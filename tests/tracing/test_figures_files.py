@@ -75,6 +75,7 @@ def test_nothing_invisible_stays_in_a_label():
     assert label(" dog") == "dog"
     assert label("   ") == "␣␣␣"
     assert plain("a b\u200cc") == "a b\u200cc"
+    assert label(" \u200d") == "\\u200d"  # a joiner with nothing to join
     assert label("x" * 100) == "x" * 15 + "…"
 
 

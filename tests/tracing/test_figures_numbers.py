@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 
 from sightline.errors import InputError
 from sightline.model.registry import build, read_config
@@ -100,7 +100,7 @@ def test_numbers_have_three_digits(number, said):
 def test_beam_shows_the_path_and_its_probabilities(trace):
     figure = draw("beam", trace)
     written = texts(figure)
-    assert "1.  the little model looks   score −0.500" in written
+    assert {"1.   score −0.500", "the little model looks"} <= set(written)
     assert ".90 ■" in written
     assert sum(text.startswith(".90") for text in written) == len(trace.target.tokens)
     for number in range(len(trace.target.tokens)):
@@ -204,7 +204,9 @@ def test_map_shows_the_neighbors_and_their_cosines(vectors):
 
 def test_map_has_a_point_for_each_word(vectors):
     figure = draw("embeddings", vectors, words=["word3"])
-    points = figure.axes[0].collections[0].get_offsets()
+    points = np.concatenate(
+        [one.get_offsets() for one in figure.axes[0].collections if isinstance(one, PathCollection)]
+    )
     unit = np.stack([vector / np.linalg.norm(vector) for vector in (v.numpy() for v in vectors.at.values())])
     assert len(points) == 40
     _, lengths, _ = np.linalg.svd(unit - unit.mean(axis=0))

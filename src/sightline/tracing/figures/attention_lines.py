@@ -12,7 +12,7 @@ from matplotlib.path import Path
 from sightline.tracing.figures.attention_matrix import thinned, write
 from sightline.tracing.figures.label import breadth, broadest, fitted, fitting, label
 from sightline.tracing.figures.sheet import Sheet
-from sightline.tracing.figures.style import COLUMN, INK, LABEL, MARGIN, QUIET, SMALL, TALLEST, WEIGHTS, weight_scale
+from sightline.tracing.figures.style import COLUMN, INK, LABEL, LINES, MARGIN, QUIET, SMALL, TALLEST, weight_scale
 from sightline.tracing.figures.view import View, view
 from sightline.tracing.passage import Token, Word
 from sightline.tracing.trace import Trace
@@ -27,7 +27,7 @@ HEADING = 0.2
 WIDEST_LABEL = 1.05
 PAD = 0.06
 THINNEST, THICKEST = 0.35, 3.2
-NOTE = f"Drawn: weights of at least {FAINTEST:g}, and the largest of each token."
+NOTE = f"Lines: weights of at least {FAINTEST:g}, and the largest of each token; thicker is more."
 
 
 class LinesPanel:
@@ -102,7 +102,7 @@ def draw_lines(
     order = np.argsort(values, kind="stable")
     paths = [curve(left[columns[place]], right[rows[place]], width) for place in order]
     lines = PathCollection(
-        paths, facecolors="none", cmap=WEIGHTS, norm=weight_scale(), linewidths=THINNEST + THICKEST * values[order]
+        paths, facecolors="none", cmap=LINES, norm=weight_scale(), linewidths=THINNEST + THICKEST * values[order]
     )
     lines.set_array(values[order])
     lines.set_capstyle("round")

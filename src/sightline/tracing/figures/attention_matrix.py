@@ -25,6 +25,8 @@ from sightline.tracing.trace import Trace
 LARGEST_CELL = 0.42
 NUMBERED_CELL = 0.21
 """Inches a cell must have for its number to be written into it."""
+DARK = 0.65
+"""A weight from which on its cell is so dark that its number is written in white."""
 WIDEST_LABEL = 0.95
 SHORT = 1
 """Characters of a label that is not turned: a digit, a sign, a Chinese word."""
@@ -61,7 +63,7 @@ class MatrixPanel:
         x, y = left + ROLE + self.beside + PAD, top + ROLE + self.above + PAD
         axes = sheet.axes(x, y, self.matrix_width, self.matrix_height)
         weights = self.view.weights
-        axes.imshow(weights, cmap=WEIGHTS, norm=weight_scale(), interpolation="none", aspect="auto")
+        axes.imshow(weights, cmap=WEIGHTS, norm=weight_scale(max(weights.shape)), interpolation="none", aspect="auto")
         self.write_labels(axes)
         if self.cell >= NUMBERED_CELL:
             self.write_numbers(axes)
@@ -69,7 +71,8 @@ class MatrixPanel:
         row_role, column_role = self.view.roles
         sheet.write(x, top + ROLE / 2, f"{column_role} →", size=SMALL, color=QUIET)
         sheet.write(left + ROLE / 2, y, f"← {row_role}", size=SMALL, color=QUIET, rotation=90, va="top", ha="center")
-        sheet.weight_bar(x, y + self.matrix_height + 0.08, width=min(1.3, max(0.8, self.matrix_width)))
+        bar = min(1.3, max(0.8, self.matrix_width))
+        sheet.weight_bar(x, y + self.matrix_height + 0.08, width=bar, longest=max(weights.shape))
         return axes
 
     def write_labels(self, axes: Axes) -> None:
@@ -90,7 +93,7 @@ class MatrixPanel:
         """Write the weight into each cell."""
         size = min(NUMBER, self.cell * POINTS * 0.36)
         for (row, column), weight in np.ndenumerate(self.view.weights):
-            color = "white" if weight > 0.4 else INK
+            color = "white" if weight > DARK else INK
             write(axes, column, row, hundredths(float(weight)), size, color=color, ha="center", va="center_baseline")
 
 

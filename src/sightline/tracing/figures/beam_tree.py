@@ -25,12 +25,14 @@ MANY = 40
 NARROW, WIDE = 0.62, 1.7
 """Inches from one hypothesis to the next: the least, and the most."""
 HEADING, NUMBERS = 0.24, 0.24
+RESULT = 1.0
+"""Inches for the rank and the score of a result."""
 THINNEST, THICKEST = 0.5, 2.4
 WORTH_SAYING = 0.05
 """The probability of what was given up is told from here on."""
 NOTE = (
-    "Downwards, step by step; beside each token its probability, by which its line is thick. Blue: the text that came "
-    "out. ■ complete."
+    "Downwards, step by step; beside each token its probability, by which its line is thick. Blue and bold: the text "
+    "that came out. ■ complete."
 )
 
 
@@ -73,16 +75,14 @@ def beam_tree(trace: Trace, *, title: str | None = None, width: int | float = PA
     per_part = math.ceil(n_steps / parts)
     line = TALL_LINE if n_steps <= MANY else SHORT_LINE
     pitch = min(WIDE, (part_width - NUMBERS) / across)
-    results = [result_line(tree, end) for end in tree.results()]
+    results = tree.results()
     height = HEADING + line * per_part + 0.1 + 0.14 * len(results)
     given_up = " Grey and small: what was given up at once." if n_steps <= MANY else ""
     sheet = Sheet(width, height, title=title, notes=NOTE + given_up)
     layout = Layout(slots, MARGIN, sheet.top, line, pitch, per_part, part_width)
     draw_tree(sheet, tree, layout)
-    for rank, text in enumerate(results):
-        y = sheet.bottom - 0.14 * (len(results) - rank - 0.5)
-        weight, color = ("bold", WEIGHT) if rank == 0 else ("normal", INK)
-        sheet.write(MARGIN, y, text, size=SMALL + 0.5, color=color, weight=weight)
+    for rank, end in enumerate(results):
+        write_result(sheet, tree, end, sheet.bottom - 0.14 * (len(results) - rank - 0.5), best=rank == 0)
     return sheet.figure
 
 
@@ -204,10 +204,14 @@ def probability(log_probability: float) -> str:
     return "1.00" if value >= 0.995 else f"{value:.2f}"[1:] if value >= 0.005 else "<.01"
 
 
-def result_line(tree: Tree, end: int) -> str:
-    """Return a finished text with its rank and score."""
+def write_result(sheet: Sheet, tree: Tree, end: int, y: float, *, best: bool) -> None:
+    """Write a finished text with its rank and score; apart, for Hebrew or Arabic would turn them around."""
     node = tree.nodes[end]
     path = [tree.nodes[number] for number in tree.path(end)]
     text = "".join(one.text for one in (path[:-1] if node.fate == "finished" else path)).strip()
-    score = f"{node.score:.3f}".replace("-", "−")
-    return f"{(node.result or 0) + 1}.  {label(text, longest=100)}   score {score}"
+    number = f"{(node.result or 0) + 1}.   score {node.score:.3f}".replace("-", "−")
+    size, weight, color = SMALL + 0.5, "bold" if best else "normal", WEIGHT if best else INK
+    x = MARGIN + RESULT
+    text = fitted(label(text, longest=200), sheet.width - x - MARGIN, size, bold=best)
+    sheet.write(MARGIN, y, number, size=size, color=color, weight=weight)
+    sheet.write(x, y, text, size=size, color=color, weight=weight)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from sightline.errors import InputError
 from sightline.tracing.figures.attention_matrix import frame
-from sightline.tracing.figures.label import label
+from sightline.tracing.figures.label import fitted, label
 from sightline.tracing.figures.sheet import Sheet, wrapped
 from sightline.tracing.figures.style import (
     FAINT,
@@ -32,7 +32,7 @@ from sightline.tracing.figures.style import (
     WEIGHT,
     signed_scale,
 )
-from sightline.tracing.figures.view import chosen_name, described, place_of
+from sightline.tracing.figures.view import chosen_name, described, part_of, place_of
 from sightline.tracing.passage import Token
 from sightline.tracing.trace import Trace
 
@@ -152,7 +152,9 @@ class Table:
         shown, write = self.sum, self.sheet.write
         top = self.sheet.top + 0.1
         write(self.key_x - 0.08, top, "query", size=LABEL, color=QUERY, ha="right")
-        write(self.key_x + self.strip + 0.08, top, f"of “{label(shown.asking)}”", size=LABEL, color=QUERY)
+        asking = fitted(label(shown.asking), self.sheet.width - self.number_x - 1.2, LABEL)
+        words = f"where “{asking}” is written" if part_of(shown.name) == "cross" else f"of “{asking}”"
+        write(self.number_x, top, words, size=LABEL, color=QUERY)
         self.draw_strip(shown.query, self.key_x, top, self.key_scale)
         heading = self.sheet.top + HEADING - 0.09
         write(self.key_x - 0.08, heading, "looks at", size=SMALL, color=QUIET, ha="right")
@@ -180,7 +182,7 @@ class Table:
         write(
             self.key_x - 0.08,
             y,
-            label(token, longest=13),
+            fitted(label(token), self.token - 0.1, LABEL),
             size=LABEL,
             color=QUIET if token.special else INK,
             ha="right",

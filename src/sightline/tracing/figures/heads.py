@@ -71,7 +71,7 @@ def draw_group(sheet: Sheet, trace: Trace, names: list[str], left: float, cell: 
         for place, weights in enumerate(trace.attention(name)):
             axes = sheet.axes(x + cell * place, y, cell * (1 - GAP), cell * (1 - GAP))
             small = pooled(weights, every)
-            axes.imshow(small, cmap=WEIGHTS, norm=weight_scale(), interpolation="none", aspect="auto")
+            axes.imshow(small, cmap=WEIGHTS, norm=weight_scale(max(small.shape)), interpolation="none", aspect="auto")
             frame(axes, *small.shape)
 
 

@@ -32,11 +32,8 @@ def label(token: Token | Word | str, *, longest: int = LONGEST) -> str:
 
 def plain(text: str) -> str:
     """Return a text with nothing in it that a line cannot show, or that would turn the rest around."""
-    blank = not text.strip(" ")
-    return "".join(
-        character if is_shown(character) and not (blank and character == " ") else written_out(character)
-        for character in text
-    )
+    blank = not text.strip(" " + JOINERS)  # then even what may stay invisible beside letters is all there is
+    return "".join(character if is_shown(character) and not blank else written_out(character) for character in text)
 
 
 def is_shown(character: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from sightline.errors import InputError
 from sightline.model.positions import rotation_table, sinusoid_table
@@ -49,6 +50,13 @@ def traced_codes(trace: Trace) -> Float[np.ndarray, "T E"]:
     if kind.startswith("sinusoidal") and isinstance(width, int):
         return sinusoids(POSITIONS, width, kind=kind)
     raise InputError("this trace has no codes of positions: make it with probes=('*.embedding.positions',)")
+
+
+def kind_of(drawn_from: Any) -> str:
+    """Return what must be said of codes that are not added to the embedding."""
+    config = getattr(getattr(drawn_from, "model", drawn_from), "config", None)
+    is_rotary = getattr(config, "positions", None) == "rotary"
+    return "Sines and cosines of the angles by which queries and keys are turned. " if is_rotary else ""
 
 
 def sinusoids(n: int, width: int, *, kind: str) -> Float[np.ndarray, "T E"]:
@@ -91,7 +99,8 @@ def positions(
     curves = chosen_depths(n_depths) if depths is None else list(depths)
     if strange := [depth for depth in curves if not 0 <= depth < n_depths]:
         raise InputError(f"there is no depth {strange[0]}: depths are numbered from 0 to {n_depths - 1}")
-    notes = f"The first {n_positions} positions, {n_depths} deep. Similarity: cosine of the angle between two codes."
+    notes = f"{kind_of(drawn_from)}The first {n_positions} positions, {n_depths} deep. "
+    notes += "Similarity: cosine of the angle between two codes."
     reach = float(np.abs(codes).max())
     notes += "" if 0.95 < reach <= 1 else f" The colours of the matrix reach from −{reach:.3g} to {reach:.3g}."
     sheet = Sheet(width, HEIGHT, title=title, notes=notes)
@@ -118,6 +127,7 @@ def draw_matrix(axes: Axes, codes: Float[np.ndarray, "T E"]) -> None:
     """Draw all codes, a row for each position."""
     reach = float(np.abs(codes).max())
     axes.imshow(codes, cmap=SIGNED, norm=signed_scale(reach), interpolation="none", aspect="auto")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # of a few depths too, none is a half
     axes.set_xlabel("depth")
     axes.set_ylabel("position")
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -55,22 +57,25 @@ class Sheet:
             x / self.width, 1 - y / self.height, text, size=size, color=color, parse_math=False, **how
         )
 
-    def weight_bar(self, left: float, top: float, *, width: float = 1.3) -> None:
-        """Draw the scale of attention weights."""
+    def weight_bar(self, left: float, top: float, *, width: float = 1.3, longest: int = 0) -> None:
+        """Draw the scale of the attention weights of so many tokens; one that is not linear says so."""
+        scale = weight_scale(longest)
+        is_linear = not isinstance(scale, PowerNorm)
         axes = self.axes(left, top + 0.05, width, 0.07, bare=False)
         axes.imshow(
-            [[(number / 127) ** 2 for number in range(128)]],
+            np.asarray(scale.inverse(np.linspace(0.0, 1.0, 128)))[None],
             cmap=WEIGHTS,
-            norm=weight_scale(),
+            norm=scale,
             aspect="auto",
             interpolation="none",
             extent=(0, 1, 0, 1),
         )
-        marks = (0.0, 0.05, 0.25, 0.5, 1.0)
-        axes.set_xticks([mark**0.5 for mark in marks], [f"{mark:g}" for mark in marks])
+        marks = (0.0, 0.25, 0.5, 0.75, 1.0) if is_linear else (0.0, 0.05, 0.25, 0.5, 1.0)
+        axes.set_xticks([float(scale(mark)) for mark in marks], [f"{mark:g}" for mark in marks])
         axes.set_yticks([])
         axes.tick_params(labelsize=SMALL)
-        self.write(left + width + 0.09, top + 0.085, "attention weight", size=SMALL, color=QUIET)
+        words = "attention weight" if is_linear else "attention weight (root scale)"
+        self.write(left + width + 0.09, top + 0.085, words, size=SMALL, color=QUIET)
 
 
 def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:

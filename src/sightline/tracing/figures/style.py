@@ -31,6 +31,10 @@ QUERY, KEY, VALUE, WEIGHT, POSITION = "#c24a00", "#7b3aa8", "#00785a", "#0b5cad"
 
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#f4f7fb", "#c9dcf2", "#85b4e4", "#2f78c4", "#0a3878"])
 """Light is 0, dark is 1, each step darker than the one before it: in grey print it reads the same."""
+LINES = LinearSegmentedColormap.from_list("lines", WEIGHTS([0.2 + 0.8 * number / 20 for number in range(21)]))
+"""The same without its lightest colours: a fine line must be seen on white."""
+MOST_LINEAR = 60
+"""Tokens up to which the weights of a matrix are coloured by a linear scale."""
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#a8641a", "#dfb27a", "#f5f5f2", "#6fbdb2", "#01403a"])
 """Brown below zero, green above, as in drawing/theme.css; green ends darker, so that grey print tells them apart."""
 
@@ -52,9 +56,13 @@ FONT_LOG = logging.getLogger("matplotlib.font_manager")
 """Where matplotlib remarks that a font has no bold letters, which nobody who draws a figure can use."""
 
 
-def weight_scale() -> Normalize:
-    """Return the scale of attention weights, always 0 to 1; by the root, so that small ones among 200 still show."""
-    return PowerNorm(0.5, vmin=0.0, vmax=1.0)
+def weight_scale(longest: int = 0) -> Normalize:
+    """Return the scale of attention weights, always 0 to 1: linear as on the page, half as much is half as dark.
+
+    Among very many tokens most weights are small, and linear all of them would be white: there it goes by the root,
+    which the figure says beside its colours.
+    """
+    return PowerNorm(0.5, vmin=0.0, vmax=1.0) if longest > MOST_LINEAR else Normalize(vmin=0.0, vmax=1.0)
 
 
 def signed_scale(largest: float) -> Normalize:
