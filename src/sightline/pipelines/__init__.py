@@ -7,8 +7,9 @@
     Classifier   classify, tag, tags              a BERT with a head for classes
 
 All of them `embed` texts, know the `neighbors` of words, and show by `trace` what the model did with a text. `load`
-opens a folder as the pipeline that fits it. Many texts at once give the same as one by one, only sooner. Nothing here
-knows how a model was trained, or draws anything.
+opens a folder as the pipeline that fits it, and those that write can hand out a `Task` instead of doing it at once.
+Many texts at once give the same as one by one, only sooner. Nothing here knows how a model was trained, or draws
+anything.
 """
 
 from sightline.pipelines.chat import Chat, Conversation
@@ -18,11 +19,14 @@ from sightline.pipelines.fitting import load, pipeline_for
 from sightline.pipelines.generator import Generator
 from sightline.pipelines.neighbors import Neighbor
 from sightline.pipelines.pipeline import Pipeline
+from sightline.pipelines.stream import Unfolding
+from sightline.pipelines.task import Author, Task
 from sightline.pipelines.translator import Translation, Translator
 from sightline.pipelines.writing import Writing
 from sightline.tracing import Link, Trace
 
 __all__ = [
+    "Author",
     "Candidate",
     "Chat",
     "Classification",
@@ -34,9 +38,11 @@ __all__ = [
     "Link",
     "Neighbor",
     "Pipeline",
+    "Task",
     "Trace",
     "Translation",
     "Translator",
+    "Unfolding",
     "Writing",
     "load",
     "pipeline_for",

@@ -8,6 +8,7 @@ from sightline.errors import InputError
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.passages import NOTHING, framed
 from sightline.pipelines.rewriter import Rewriter
+from sightline.pipelines.task import Task
 from sightline.text.dialogue import source_of
 from sightline.tracing import Trace
 
@@ -42,6 +43,11 @@ class Chat(Rewriter):
         sources = [self.source(history) for history in histories]
         found = self.rewrite(sources, settings=settings, prefixes=[()] * len(sources), batch_tokens=batch_tokens)
         return [self.written(hypotheses[0], settings) if hypotheses else "" for hypotheses in found]
+
+    def task(self, history: Sequence[str], settings: DecodingSettings) -> Task | None:
+        """Return the task to reply to the last of these turns; None where that is blank."""
+        source = self.source(history)
+        return self.task_for(source, settings) if source else None
 
     def conversation(self) -> "Conversation":
         """Begin a conversation that remembers what was said."""

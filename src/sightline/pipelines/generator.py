@@ -7,7 +7,7 @@ from typing import Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.decoding import BeamHistory, DecodingSettings, Finish, Hypothesis, Request, search
+from sightline.decoding import BeamHistory, DecodingSettings, Finish, Hypothesis, Request, Step, search, search_for
 from sightline.decoding import stream as stream_ids
 from sightline.errors import InputError, SettingsError
 from sightline.model import GPT
@@ -19,7 +19,8 @@ from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
 from sightline.pipelines.spelling import Speller
 from sightline.pipelines.steps import Interventions, probe_for, step_of
-from sightline.pipelines.stream import pieces
+from sightline.pipelines.stream import Unfolding, pieces
+from sightline.pipelines.task import Task
 from sightline.pipelines.writing import Writing, finished
 from sightline.tracing import Choice, GPTPass, Passage, Trace, Wishes, interventions_of, look, remembered_search
 
@@ -53,7 +54,7 @@ class Generator(Pipeline):
         request = self.request([context], settings)
         with self.at_work():
             strides = stream_ids(step_of(self.model), self.prefilled([context]), request)
-        return pieces(strides, Speller(self.tokenizer, context), settings, at_work=self.at_work)
+        return pieces(strides, Unfolding(Speller(self.tokenizer, context), settings), at_work=self.at_work)
 
     def continuations(
         self,
@@ -180,6 +181,22 @@ class Generator(Pipeline):
             ids, lengths = grid([context[:-1] for context in contexts], like=self.weight)
             _, cache = self.model.step(ids, cache, lengths=lengths, probe=probe_for(interventions))
         return cache
+
+    @property
+    def step(self) -> Step:
+        """What takes a step of the model."""
+        return step_of(self.model)
+
+    def task(self, prompt: str, settings: DecodingSettings) -> Task:
+        """Return the task to go on with a prompt."""
+        [context] = self.contexts([prompt])
+        return Task(
+            ids=context,
+            search=search_for(self.request([context], settings)),
+            settings=settings,
+            spell=lambda: Speller(self.tokenizer, context),
+            write=lambda hypothesis: self.writing(hypothesis, context, settings),
+        )
 
     def writing(self, hypothesis: Hypothesis, context: Sequence[int], settings: DecodingSettings) -> Writing:
         """Return a result of the search as text."""

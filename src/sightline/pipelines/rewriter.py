@@ -5,19 +5,33 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from sightline.bundle import Bundle
-from sightline.decoding import BeamHistory, DecodingSettings, Finish, Hypothesis, Request, State, Step, search
+from sightline.decoding import (
+    BeamHistory,
+    DecodingSettings,
+    Finish,
+    Hypothesis,
+    Request,
+    State,
+    Step,
+    search,
+    search_for,
+)
 from sightline.errors import InputError
 from sightline.model import Transformer
+from sightline.model.cache import DecoderState
+from sightline.model.masks import padding_mask
 from sightline.pipelines.batches import batches
 from sightline.pipelines.passages import framed, passage, written
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
+from sightline.pipelines.spelling import Speller
 from sightline.pipelines.steps import Interventions, attentive_step_of, last_cross_attention, probe_for, step_of
-from sightline.pipelines.writing import finished
+from sightline.pipelines.task import Task
+from sightline.pipelines.writing import Writing, finished
 from sightline.text import Tokenizer
-from sightline.text.batch import real_tokens
 from sightline.tracing import (
     Alignment,
     Choice,
@@ -86,19 +100,50 @@ class Rewriter(Pipeline):
         interventions: Interventions | None = None,
     ) -> tuple[Step, State, Request]:
         """Return what a search needs, the sources having been read."""
+        make = attentive_step_of if settings.coverage_penalty else step_of
+        state = self.prefilled(sources, interventions=interventions)
+        return make(self.model, interventions), state, self.request(sources, settings, prefixes)
+
+    def prefilled(
+        self, sources: Sequence[Sequence[int]], *, interventions: Interventions | None = None
+    ) -> DecoderState:
+        """Return the state of a model that has read the sources and written nothing."""
         ids, lengths = grid(sources, like=self.weight)
         memory = self.model.encode(ids, lengths=lengths, packed=True, probe=probe_for(interventions))
-        request = Request(
+        return self.model.start(memory)
+
+    def request(
+        self, sources: Sequence[Sequence[int]], settings: DecodingSettings, prefixes: Sequence[Sequence[int]] = ()
+    ) -> Request:
+        """Return what the search is asked."""
+        lengths = torch.tensor([len(source) for source in sources], device=self.weight.device)
+        return Request(
             [[self.start_id]] * len(sources),
             settings,
             end_ids=[self.end_id],
             prefixes=prefixes if any(prefixes) else None,
             to_text=self.writer.decode,
-            source_mask=real_tokens(ids, lengths),
-            device=ids.device,
+            source_mask=padding_mask(lengths, int(lengths.max()))[:, 0, 0],
+            device=lengths.device,
         )
-        make = attentive_step_of if settings.coverage_penalty else step_of
-        return make(self.model, interventions), self.model.start(memory), request
+
+    @property
+    def step(self) -> Step:
+        """What takes a step of the model, telling where it looks if the model's own settings want that."""
+        return (attentive_step_of if self.generation.coverage_penalty else step_of)(self.model)
+
+    def task_for(self, source: Sequence[int], settings: DecodingSettings, prefix: Sequence[int] = ()) -> Task:
+        """Return the task to write what belongs to a source."""
+        self.check_lengths([source])
+        settings = self.within_limit(settings)
+        self.check_prefixes([prefix], settings)
+        return Task(
+            ids=source,
+            search=search_for(self.request([source], settings, [prefix])),
+            settings=settings,
+            spell=lambda: Speller(self.writer),
+            write=lambda hypothesis: Writing.of(hypothesis, self.written(hypothesis, settings), self.writer),
+        )
 
     def within_limit(self, settings: DecodingSettings) -> DecodingSettings:
         """Return settings that ask for no more tokens than the decoder has places."""

@@ -10,6 +10,7 @@ from sightline.pipelines.alignment import attention_of, written_spans
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.passages import NOTHING, framed
 from sightline.pipelines.rewriter import Rewriter
+from sightline.pipelines.task import Task
 from sightline.pipelines.writing import Writing
 from sightline.settings import one_of, unknown_name
 from sightline.text import tag_token
@@ -165,6 +166,19 @@ class Translator(Rewriter):
             )
             results[number][rank] = replace(results[number][rank], alignment=alignment)
         return results
+
+    def task(
+        self,
+        text: str,
+        settings: DecodingSettings,
+        *,
+        to: str | None = None,
+        from_: str | None = None,
+        prefix: str = "",
+    ) -> Task | None:
+        """Return the task to translate a text; None where there is nothing to read."""
+        [source] = self.sources([text], to, from_)
+        return self.task_for(source, settings, self.writer.encode(prefix)) if source else None
 
     def sources(self, texts: Sequence[str], to: str | Sequence[str] | None, from_: str | None) -> list[list[int]]:
         """Return what the model reads for each text, nothing where there is nothing to translate."""
