@@ -4,6 +4,7 @@
     attention_matrix  as a matrix                                calculation     one head and one query, with numbers
     attention_lines   as lines between words                     beam_tree       what the beam kept and gave up
     positions         codes of positions                         embedding_map   words by their vectors, with neighbours
+    stations          one token's vector at every station of a layer (from Python only)
 
 `draw` makes one by its kind, `save` writes it. Importing this loads matplotlib, so that whoever may do without a figure
 imports it when one is drawn.
