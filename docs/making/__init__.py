@@ -1,0 +1,1 @@
+"""What makes the figures of these documents, and the numbers of docs/walkthrough.md, from the demo's model."""
