@@ -28,6 +28,7 @@ from sightline.cli.info import info
 from sightline.cli.inspect import inspect
 from sightline.cli.neighbors import neighbors
 from sightline.cli.sections import LOOK, TRAIN, USE, Sections
+from sightline.cli.serve import serve
 from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import SightlineError
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 WORDS: dict[str, tuple[Callable[..., None], ...]] = {
     TRAIN: (demo, train, average),
-    USE: (translate, generate, chat, fill, classify, embed, neighbors),
+    USE: (translate, generate, chat, fill, classify, embed, neighbors, serve),
     LOOK: (inspect, evaluate, info),
 }
 for section, words in WORDS.items():

@@ -7,7 +7,7 @@ on takes nobody with it.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -22,8 +22,8 @@ from sightline.errors import SightlineError
 class SharedState(State, Protocol):
     """A state that can take in the rows of another, whose lengths may differ."""
 
-    def join(self, other: "SharedState") -> "SharedState":
-        """Return the state with the rows of the other behind its own; neither may be used any more."""
+    def join(self, other: Any) -> "SharedState":
+        """Return the state with the rows of another of its kind behind its own; neither may be used any more."""
         ...
 
 

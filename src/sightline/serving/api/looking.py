@@ -1,0 +1,94 @@
+"""/trace: what a model did with a text, as JSON, or its numbers as bytes."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from safetensors.numpy import save
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
+from sightline.serving.api.desk import Desk
+from sightline.serving.body import Body
+from sightline.serving.problem import Problem
+from sightline.serving.route import Router
+from sightline.tracing import Trace
+
+MOST_BYTES = 64 << 20
+MOST_NAMES = 200
+SAFETENSORS = "application/octet-stream"
+
+
+class TraceBody(Body):
+    """What to look at."""
+
+    model: str | None = None
+    input: str = Field(description="What the model reads.")
+    to: str | None = Field(None, description="Translation: into which language.")
+    target: str | None = Field(None, description="Show how this would be written, instead of what the model writes.")
+    beam: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    probes: Annotated[list[str], Field(max_length=MOST_NAMES)] = Field(
+        ["*.weights"], description="Names of values, * standing for anything."
+    )
+    layers: Annotated[list[int], Field(max_length=MOST_NAMES)] | None = None
+    heads: Annotated[list[int], Field(max_length=MOST_NAMES)] | None = None
+    candidates: Annotated[int, Field(ge=1, le=100)] = 10
+    readout: bool = True
+    knockouts: bool = False
+    hypotheses: bool = False
+    knock_out: dict[str, list[int]] = Field({}, description="Heads to silence: decoder.1.cross_attention: [0].")
+    format: Literal["json", "safetensors"] = Field(
+        "json", description="All of the trace as JSON, its arrays in base64; or the probes alone, as bytes."
+    )
+
+
+def router(desk: Desk) -> Router:
+    """Return the route that shows what a model did."""
+    routes = Router(tags=["Sightline"])
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {
+            "description": "The trace.",
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                SAFETENSORS: {"schema": {"type": "string"}},
+            },
+        }
+    }
+
+    @routes.post("/trace", summary="Show what a model does with a text", response_class=Response, responses=answers)
+    async def trace(body: TraceBody, request: Request) -> Response:
+        model = desk.shelf.named(body.model, Pipeline)
+        desk.limits.check("beams", body.beam or 1, param="beam")
+        desk.limits.check("new_tokens", body.max_tokens or 1, param="max_tokens")
+        options = options_for(model, body)
+        read: Any = body.input.split() if isinstance(model, Classifier) and model.per_word else body.input
+        what = lambda texts: [written(model.trace(text, **options), body.format) for text in texts]  # noqa: E731
+        # A key of its own: no two traces are asked for in the same words, so they are never put together.
+        [answer], _ = await desk.read(request, model, object(), what, [read], param="input")
+        return Response(answer, media_type="application/json" if body.format == "json" else SAFETENSORS)
+
+    return routes
+
+
+def options_for(model: Pipeline, body: TraceBody) -> dict[str, Any]:
+    """Return what the trace is asked for, refusing what this kind of model has not."""
+    writes = isinstance(model, Translator | Chat | Generator)
+    names = ["candidates", "heads", "hypotheses", "knock_out", "knockouts", "layers", "probes", "readout"]
+    options = {name: getattr(body, name) for name in names}
+    of_writers = {"beam": body.beam, "max_length": body.max_tokens, "target": body.target}
+    if isinstance(model, Translator):
+        options["to"] = body.to
+    elif body.to is not None:
+        raise Problem(400, "to: this model does not translate", param="to", code="invalid_value")
+    given = {name: value for name, value in of_writers.items() if value is not None}
+    if given and not writes:
+        raise Problem(400, "beam, max_tokens and target are for models that write", code="invalid_value")
+    return {**options, **given, "limit": MOST_BYTES}
+
+
+def written(trace: Trace, form: str) -> bytes:
+    """Return a trace as it is sent."""
+    if form == "json":
+        return trace.to_json(packed=True).encode("utf-8")
+    return save({name: trace[name] for name in trace.names})
