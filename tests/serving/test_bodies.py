@@ -1,0 +1,150 @@
+"""What is said about a body that is wrong, and how large or slow one may be (T14)."""
+
+import json
+
+import httpx
+import pytest
+
+from sightline.serving import Limits, background
+
+from .example import Witness, example_app
+from .wire import asked, post, statuses
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "param", "code"),
+    [
+        ({"text": "a", "logprobs": True}, "logprobs is not supported", "logprobs", "unsupported_field"),
+        ({"text": "a", "<script>": 1}, "(a field) is not supported", "(a field)", "unsupported_field"),
+        ({}, "text is required", "text", "invalid_value"),
+        ({"text": 1}, "text: must be a valid string", "text", "invalid_value"),
+        ({"text": "a", "times": "3"}, "times: must be a valid integer", "times", "invalid_value"),
+        ({"text": "a", "times": True}, "times: must be a valid integer", "times", "invalid_value"),
+        ({"text": "a", "times": 1.0}, "times: must be a valid integer", "times", "invalid_value"),
+        ({"text": "a", "times": 9}, "times: must be less than or equal to 8", "times", "invalid_value"),
+        ({"text": "a", "tags": ["b", 1]}, "tags.1: must be a valid string", "tags.1", "invalid_value"),
+        ({"text": "a", "kind": "odd"}, "kind: must be 'plain' or 'loud'", "kind", "invalid_value"),
+        ([], "the body must be a JSON object", None, "invalid_value"),
+        (None, "the body must be a JSON object", None, "invalid_value"),
+    ],
+)
+def test_wrong_body_is_told_by_field_and_never_echoed(client, body, message, param, code):
+    data = json.dumps(body).encode()
+    answer = client.post("/v1/echo", content=data, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    assert answer.json() == {"error": error}
+
+
+def test_all_wrong_fields_are_told_at_once_but_not_thousands(client):
+    message = client.post("/v1/echo", json={f"field{n}": 1 for n in range(1000)}).json()["error"]["message"]
+    assert "text is required" in message
+    assert message.endswith("more")
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "application/xml",
+        "application/json; charset=latin-1",
+        "application/jsonx",
+        "",
+        "application/ld+json",
+    ],
+)
+def test_body_of_another_kind_is_415(client, kind):
+    answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
+    assert answer.status_code == 415
+    assert answer.json()["error"]["code"] == "unsupported_media_type"
+
+
+def test_compressed_body_is_415(client):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert client.post("/v1/echo", content=b'{"text": "a"}', headers=headers).status_code == 415
+
+
+@pytest.mark.parametrize("kind", ["application/json", "APPLICATION/JSON", 'application/json; charset="UTF-8"'])
+def test_json_by_any_of_its_names_is_taken(client, kind):
+    answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
+    assert answer.status_code == 200
+
+
+def test_form_is_taken_where_a_route_says_so(client):
+    fields = {"q": "Straße & Co", "target": "de", "alternatives": "3"}
+    assert client.post("/translate", data=fields).json() == {"text": "Straße & Co", "times": 3}
+    assert client.post("/translate", json={**fields, "alternatives": 3}).json()["times"] == 3
+
+
+@pytest.mark.parametrize(
+    "data", [b"q=a&q=b&target=de", b"%ff=1", b"q=%ff&target=de", b"a&b", b"&".join([b"a=1"] * 99), b"\xff"]
+)
+def test_odd_form_is_400(client, data):
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    assert client.post("/translate", content=data, headers=headers).status_code == 400
+
+
+@pytest.fixture(scope="module")
+def small():
+    limits = Limits(body_bytes=1000, header_bytes=2000, header_fields=10)
+    with background(example_app(limits=limits)) as url:
+        yield url
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, 200), (1001, 413)])
+def test_t14_body_at_the_limit_passes_and_one_byte_more_does_not(small, size, status):
+    body = b'{"text": "a"}'.ljust(size)
+    chunked = post(body).replace(b"Content-Length: %d" % size, b"Transfer-Encoding: chunked")
+    chunked = chunked.replace(body, b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+    for request in (post(body), chunked):
+        answer = asked(small, request)
+        assert statuses(answer) == [status]
+        assert (b"--max-body-bytes" in answer) == (status == 413)
+
+
+@pytest.mark.parametrize(("size", "status"), [(2000, 200), (2001, 431)])
+def test_t14_head_at_the_limit_passes_and_one_byte_more_does_not(small, size, status):
+    start = b"GET /health HTTP/1.1\r\n"
+    fixed = len(b"/health") + len(b"Host: localhost\r\n") + len(b"Connection: close\r\n") + len(b"X: \r\n")
+    head = start + b"Host: localhost\r\nConnection: close\r\nX: " + b"a" * (size - fixed) + b"\r\n\r\n"
+    answer = asked(small, head)
+    assert statuses(answer) == [status]
+    assert (b"--max-header-bytes" in answer) == (status == 431)
+
+
+@pytest.mark.parametrize(("fields", "status"), [(10, 200), (11, 431)])
+def test_t14_headers_at_the_limit_pass_and_one_more_does_not(small, fields, status):
+    head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + b"X: a\r\n" * (fields - 2) + b"\r\n"
+    answer = asked(small, head)
+    assert statuses(answer) == [status]
+    assert (b"--max-header-fields" in answer) == (status == 431)
+
+
+def test_t14_request_over_its_time_is_504_and_cancelled():
+    witness = Witness()
+    with background(example_app(witness, limits=Limits(request_seconds=0.3))) as url:
+        answer = httpx.post(url + "/v1/slow", json={"text": "a"})
+        stream = asked(url, b"GET /v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert answer.status_code == 504
+    assert "--request-seconds" in answer.json()["error"]["message"]
+    assert witness.cancelled == 2
+    assert statuses(stream) == [200]
+    assert not stream.endswith(b"0\r\n\r\n"), "a stream that was broken off does not look complete"
+
+
+def test_large_answer_arrives_whole(client):
+    assert len(client.get("/v1/large").content) == 3_000_000
+
+
+def test_description_of_the_interface_is_true(client):
+    schema = client.get("/openapi.json").json()
+    echo = schema["paths"]["/v1/echo"]["post"]
+    assert {"200", "400", "413", "415", "429", "500", "503", "504"} <= set(echo["responses"])
+    assert all("422" not in operation["responses"] for path in schema["paths"].values() for operation in path.values())
+    assert set(schema["paths"]["/translate"]["post"]["requestBody"]["content"]) == {
+        "application/json",
+        "application/x-www-form-urlencoded",
+    }
+    assert set(echo["requestBody"]["content"]) == {"application/json"}
+    assert schema["components"]["schemas"]["Echo"]["additionalProperties"] is False

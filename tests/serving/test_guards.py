@@ -1,0 +1,371 @@
+"""Who may ask, from where, and under which name: T21 to T25."""
+
+import logging
+import sys
+import threading
+import urllib.parse
+
+import httpx
+import pytest
+from fastapi.routing import iter_route_contexts
+from starlette.staticfiles import StaticFiles
+
+from sightline.errors import SettingsError
+from sightline.serving import Limits, ServingSettings, background
+
+from .example import example_app
+from .wire import all_at_once, asked, post, statuses
+
+KEY = "correct-horse-battery"
+OTHER_KEY = "another-good-key-1"
+
+HOSTILE = [
+    "evil.com",
+    "evil.com:80",
+    "127.0.0.1.evil.com",
+    "localhost.evil.com",
+    "localhost.",
+    "127.0.0.1.",
+    "0.0.0.0",  # noqa: S104 - somebody else says it
+    "127.1",
+    "127.0.1",
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "[::ffff:127.0.0.1]",
+    "[::]",
+    "[::1",
+    "::1",
+    "[::1]evil",
+    "[::2]",
+    "localhost:port",
+    "localhost:",
+    "localhost:999999",
+    "localhost:80:80",
+    "localhost@evil.com",
+    "evil.com@localhost",
+    "user:pw@localhost",
+    "localhost/evil",
+    "localhost?x",
+    "localhost#x",
+    "localhost,evil.com",
+    "localhost evil.com",
+    "http://localhost",
+    "//localhost",
+    "",
+    " ",
+    "-localhost",
+    ".localhost",
+    "locаlhost",
+    "localhost\t.com",
+    "*",
+    "localhost%00",
+    "localhost\\evil",
+    "10.0.0.1",
+    "192.168.0.1:8000",
+    "lo_calhost",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("host", HOSTILE)
+def test_t21_hostile_host_is_refused(url, host):
+    head = f"GET /v1/things/a HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    assert statuses(asked(url, head))[0] in (400, 421)
+
+
+@pytest.mark.parametrize("path", ["/health", "/static/none", "/openapi.json", "/metrics", "/nothing"])
+def test_t21_host_is_checked_on_every_address(url, path):
+    head = f"GET {path} HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n".encode()
+    assert statuses(asked(url, head)) == [421]
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost/health", "http://evil.com/health", "//evil.com/health\\", "*", "localhost:80"]
+)
+def test_t21_address_that_names_a_host_is_refused(url, target):
+    head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    assert statuses(asked(url, head))[0] in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST", "127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]:8000", "[::1]"]
+)
+def test_t21_own_names_pass(url, host):
+    head = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    assert statuses(asked(url, head)) == [200]
+
+
+def test_t21_allowed_host_passes_and_the_refusal_names_the_option():
+    with background(example_app(allowed_hosts=("box.lan",))) as url:
+        assert httpx.get(url + "/health", headers={"host": "Box.LAN:80"}).status_code == 200
+        refusal = httpx.get(url + "/health", headers={"host": "other.lan"})
+    assert refusal.status_code == 421
+    assert "--allowed-host" in refusal.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def locked():
+    app = example_app(keys=(KEY, OTHER_KEY))
+    with background(app) as url, httpx.Client(base_url=url) as client:
+        yield app, client
+
+
+WRONG = [
+    {},
+    {"authorization": ""},
+    {"authorization": "Bearer"},
+    {"authorization": "Bearer wrong"},
+    {"authorization": KEY},
+    {"authorization": f"Basic {KEY}"},
+    {"authorization": f"Bearer {KEY}x"},
+    {"authorization": f"Bearer {KEY[:-1]}"},
+    {"authorization": f"Bearer {KEY.upper()}"},
+    {"authorization": f"Bearer {KEY} {KEY}"},
+    {"x-api-key": ""},
+    {"x-api-key": "wrong"},
+    {"x-api-key": f"Bearer {KEY}"},
+    {"x-api-key": "wrong", "authorization": f"Bearer {KEY}"},
+    {"cookie": f"key={KEY}"},
+]
+
+
+def every_route(app) -> list[tuple[str, str]]:
+    """Every method and address of an app: found, not listed, so that none can be forgotten."""
+    return [
+        (method, str(context.path).replace("{name}", "a"))
+        for context in iter_route_contexts(app.routes)
+        for method in sorted(context.methods or ())
+    ]
+
+
+def test_t22_every_route_but_two_needs_a_key(locked):
+    app, client = locked
+    routes = every_route(app)
+    assert len(routes) > 10
+    for method, path in [*routes, ("GET", "/nothing"), ("DELETE", "/health"), ("POST", "/ready"), ("GET", "/health/")]:
+        for headers in WRONG:
+            answer = client.request(method, path, headers=headers)
+            if method == "GET" and path in ("/health", "/ready"):
+                assert answer.status_code == 200
+            else:
+                assert answer.status_code == 401, (method, path, headers)
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+                assert method == "HEAD" or answer.json()["error"]["type"] == "authentication_error"
+
+
+def test_t22_key_in_the_address_is_no_key(locked):
+    _, client = locked
+    assert client.get(f"/v1/things/a?api_key={KEY}&key={KEY}").status_code == 401
+
+
+@pytest.mark.parametrize("key", [KEY, OTHER_KEY])
+def test_t22_right_keys_pass_and_tell_callers_apart(locked, key):
+    _, client = locked
+    by_bearer = client.get("/v1/caller", headers={"authorization": f"bearer {key}"}).json()["caller"]
+    by_header = client.get("/v1/caller", headers={"x-api-key": key}).json()["caller"]
+    assert by_bearer == by_header
+    assert by_bearer.startswith("key-")
+    assert key not in by_bearer
+
+
+def test_t22_keys_are_in_no_log_and_no_description(locked, caplog):
+    app, client = locked
+    with caplog.at_level(logging.DEBUG):
+        for path in ("/v1/things/a", f"/v1/things/{'a' * 70}", f"/v1/things/a?api_key={KEY}"):
+            client.get(path, headers={"authorization": f"Bearer {KEY}"})
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("http")]
+    assert any(line.startswith("GET /v1/things/a 200") for line in ours)
+    assert KEY not in "".join(ours)
+    assert "api_key" not in "".join(ours)
+    assert KEY not in repr(app.settings)
+    assert KEY not in str(vars(app))
+
+
+@pytest.mark.parametrize("key", ["short", "with a blank in it", "línea-larga-ñ", "tab\tinside-it"])
+def test_t22_unusable_key_is_refused_at_the_start(key):
+    with pytest.raises(SettingsError, match="--api-key") as caught:
+        ServingSettings(keys=(key,))
+    assert key not in str(caught.value)
+
+
+def test_t22_public_pages_need_no_key_and_nothing_else_does(tmp_path):
+    from sightline.serving import create_app
+
+    from .example import example_router
+
+    settings = ServingSettings(port=0, keys=(KEY,))
+    app = create_app(settings, routers=[example_router()], public_paths=["/static/index.html"])
+    (tmp_path / "index.html").write_text("shell")
+    (tmp_path / "other.html").write_text("secret")
+    app.mount("/static", StaticFiles(directory=tmp_path))
+    with background(app) as url:
+        assert httpx.get(url + "/static/index.html").text == "shell"
+        assert httpx.post(url + "/static/index.html").status_code == 401
+        assert httpx.get(url + "/static/other.html").status_code == 401
+        assert httpx.get(url + "/static/index.html/../other.html").status_code == 401
+
+
+ORIGINS = [
+    "http://evil.com",
+    "https://evil.com:443",
+    "null",
+    "http://localhost.evil.com",
+    "http://127.0.0.1:1",
+    "file://",
+    "",
+    "http://notes.example",
+]
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_t23_no_page_elsewhere_can_ask_or_read(client, origin, method):
+    headers = {"origin": origin, "access-control-request-method": "POST", "content-type": "application/json"}
+    answer = client.request(method, "/v1/echo", headers=headers, content=b'{"text": "a"}')
+    assert answer.status_code == (405 if method == "GET" else 403)
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_t23_own_page_may_ask(client, url):
+    for headers in ({"origin": url}, {"sec-fetch-site": "same-origin"}, {}):
+        assert client.post("/v1/echo", json={"text": "a"}, headers=headers).status_code == 200
+
+
+def test_t23_page_that_hides_its_origin_may_not_ask(client):
+    assert client.post("/v1/echo", json={"text": "a"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+
+
+def test_t23_form_of_another_page_is_refused(client):
+    """What a page can send without being asked back: none of it is JSON."""
+    for kind in ("text/plain", "multipart/form-data; boundary=a", "application/x-www-form-urlencoded"):
+        answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
+        assert answer.status_code == 415
+
+
+def test_t23_allowed_page_may_ask_and_read_and_no_other():
+    allowed = "https://notes.example"
+    with background(example_app(allowed_origins=(allowed,), keys=(KEY,))) as url:
+        ask = {"origin": allowed, "access-control-request-method": "POST"}
+        preflight = httpx.options(url + "/v1/echo", headers=ask)
+        headers = {"origin": allowed, "x-api-key": KEY}
+        answer = httpx.post(url + "/v1/echo", json={"text": "a"}, headers=headers)
+        no_key = httpx.post(url + "/v1/echo", json={"text": "a"}, headers={"origin": allowed})
+        others = [httpx.options(url + "/v1/echo", headers={**ask, "origin": origin}) for origin in ORIGINS]
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == allowed
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert answer.status_code == 200
+    assert no_key.status_code == 401
+    for one in (preflight, answer, no_key):
+        assert one.headers["access-control-allow-origin"] == allowed
+        assert one.headers["vary"] == "origin"
+        assert "access-control-allow-credentials" not in one.headers
+    assert {other.status_code for other in others} == {403}
+
+
+@pytest.mark.parametrize("origin", ["*", "notes.example", "https://notes.example/page", "null"])
+def test_t23_origin_must_be_named_in_full(origin):
+    with pytest.raises(SettingsError, match="--allowed-origin"):
+        ServingSettings(allowed_origins=(origin,))
+
+
+def test_t24_every_answer_has_the_headers_of_a_careful_one(client, url):
+    answers = [client.get(path) for path in ("/health", "/openapi.json", "/metrics", "/nothing", "/v1/echo")]
+    answers.append(client.post("/v1/echo", json={"text": "a"}))
+    answers.append(client.post("/v1/stream", json={"text": "a"}))
+    heads = [{name.lower(): value for name, value in answer.headers.items()} for answer in answers]
+    for raw in (b"junk\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", post(b"", headers=b"X: a\r\n" * 70)):
+        lines = asked(url, raw).partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+        heads.append({name.lower(): value for name, _, value in (line.partition(": ") for line in lines)})
+    for head in heads:
+        policy = head["content-security-policy"].split("; ")
+        assert policy[0] == "default-src 'self'"
+        assert {"object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "script-src 'self'"} <= set(policy)
+        assert "unsafe" not in head["content-security-policy"]
+        assert head["x-content-type-options"] == "nosniff"
+        assert head["referrer-policy"] == "no-referrer"
+        assert head["cross-origin-opener-policy"] == "same-origin"
+        assert head["cache-control"] == "no-store"
+        assert len(head["x-request-id"]) == 16
+        assert "server" not in head
+    assert len({head["x-request-id"] for head in heads}) == len(heads)
+
+
+STEPS = ["..", "%2e%2e", "..%2f", "%252e%252e", "..\\", "..%5c", "....//", ".%00.", "%c0%ae%c0%ae", "..;", "․․"]
+FILES = ["etc/passwd", "secret.txt", "proc/self/environ", "%00/secret.txt", "C:/windows/win.ini"]
+PAYLOADS = [("/".join([step] * depth)) + "/" + file for step in STEPS for depth in (1, 3, 8) for file in FILES]
+PAYLOADS += [
+    "/etc/passwd",
+    "//etc/passwd",
+    "file:///etc/passwd",
+    "~/.ssh/id_rsa",
+    "link",
+    "link/secret.txt",
+    "/dev/zero",
+]
+OPENED: list[str] = []
+
+
+@pytest.fixture
+def opened():
+    """Every file that the server's thread opens. A hook cannot be taken away, so it is laid once and then sleeps."""
+    if not hasattr(sys, "_sightline_hook"):
+        sys._sightline_hook = True
+
+        def note(event: str, arguments: tuple) -> None:
+            if event == "open" and threading.current_thread().name.startswith(("sightline-server", "AnyIO")):
+                OPENED.append(str(arguments[0]))
+
+        sys.addaudithook(note)
+    OPENED.clear()
+    return OPENED
+
+
+def test_t25_no_address_leads_out_of_the_served_folder(tmp_path, opened):
+    folder = tmp_path / "static"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "page.txt").write_text("page")
+    (folder / "link").symlink_to(tmp_path)
+    app = example_app()
+    app.mount("/static", StaticFiles(directory=folder))
+    assert len(PAYLOADS) >= 150
+    with background(app) as url, httpx.Client(base_url=url) as client:
+        assert client.get("/static/page.txt").text == "page"
+        opened.clear()
+        for begin in range(0, len(PAYLOADS), 50):
+            quoted = [urllib.parse.quote(payload, safe="/%\\;:") for payload in PAYLOADS[begin : begin + 50]]
+            places = ("/static/{}", "/v1/things/x{}", "/v1/things/a?size={}")
+            targets = [place.format(payload) for payload in quoted for place in places]
+            heads = [f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" for target in targets]
+            for target, answer in zip(targets, all_at_once(url, [h.encode() for h in heads], seconds=10), strict=True):
+                assert answer, target
+                assert statuses(answer)[0] in ((200, 404) if target == "/v1/things/xlink" else (400, 404)), target
+                assert b"secret" not in answer.partition(b"\r\n\r\n")[2]
+        for payload in PAYLOADS[::10]:
+            assert client.post("/v1/echo", json={"text": payload, "kind": payload}).status_code == 400
+    assert [path for path in opened if not path.startswith(str(folder))] == []
+
+
+def test_t14_requests_a_minute_are_counted_for_each_key():
+    limits = Limits(requests_per_minute=3)
+    with background(example_app(limits=limits, keys=(KEY, OTHER_KEY))) as url:
+        mine = [httpx.get(url + "/v1/things/a", headers={"x-api-key": KEY}) for _ in range(4)]
+        other = httpx.get(url + "/v1/things/a", headers={"x-api-key": OTHER_KEY})
+        health = [httpx.get(url + "/health").status_code for _ in range(5)]
+    assert [answer.status_code for answer in mine] == [200, 200, 200, 429]
+    assert 1 <= int(mine[3].headers["retry-after"]) <= 20
+    assert "--max-requests-per-minute" in mine[3].json()["error"]["message"]
+    assert other.status_code == 200
+    assert health == [200] * 5
+
+
+def test_t14_tokens_a_minute_are_counted_for_each_address():
+    with background(example_app(limits=Limits(tokens_per_minute=100))) as url, httpx.Client(base_url=url) as client:
+        answers = [
+            client.get("/v1/charge", params={"tokens": 60}, headers={"x-forwarded-for": f"1.1.1.{n}"}) for n in (1, 2)
+        ]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert "--max-tokens-per-minute" in answers[1].json()["error"]["message"]
+    assert int(answers[1].headers["retry-after"]) == 12

@@ -1,0 +1,216 @@
+"""What the usual servers get wrong, each fact held against ours: M1 to M6 of the measurements."""
+
+import asyncio
+import contextlib
+import json
+import logging
+
+import httpx
+import pytest
+
+from sightline.serving import Limits, background
+
+from .example import Witness, example_app
+from .wire import GET, all_at_once, asked, connect, post, read_all, statuses, until
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text": NaN}',
+        b'{"text": 1e999}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "a", "weight": Infinity}',
+        b"[" * 100_000,
+    ],
+)
+def test_m1_body_that_cannot_be_echoed_is_400(client, body):
+    answer = client.post("/v1/echo", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+POST = b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+QUICK = Limits(header_seconds=0.4, body_seconds=0.4, write_seconds=0.5, keep_alive_seconds=1)
+
+
+@pytest.fixture(scope="module")
+def quick_url():
+    with background(example_app(limits=QUICK)) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"", []),
+        (b"\r\n\r\n", []),
+        (b"GET /hea", [408]),
+        (b"GET /health HTTP/1.1\r\nHost: local", [408]),
+        (POST + b"Content-Length: 9\r\n\r\nhalf", [408]),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", [408]),
+        (POST.replace(b"json", b"text") + b"Content-Length: 9\r\n\r\nhalf", [415]),
+        (GET, [200]),
+        (GET + b"\r\n", [200]),
+        (GET + b"GET /health", [200, 408]),
+    ],
+)
+def test_m2_what_does_not_arrive_is_not_waited_for(quick_url, sent, told):
+    """A deadline for the head, one for the body, and one for silence, also after a first request."""
+    assert statuses(asked(quick_url, sent, seconds=5)) == told
+
+
+def test_m2_a_byte_now_and_then_prolongs_nothing(quick_url):
+    with connect(quick_url) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\n")
+        connection.settimeout(0.1)
+        answer = None
+        for _ in range(30):
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(4096)
+                break
+            connection.sendall(b"a")
+        assert answer is not None
+        assert statuses(answer) == [408]
+
+
+def test_m2_complete_request_may_take_longer_than_any_deadline():
+    witness = Witness()
+    with background(example_app(witness, limits=QUICK)) as url, connect(url) as connection:
+        connection.sendall(post(b'{"text": "a"}', "/v1/slow"))
+        assert until(lambda: witness.begun == 1)
+        connection.settimeout(1.0)  # more than twice the deadlines
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        witness.release.append(True)
+        connection.settimeout(10)
+        assert statuses(read_all(connection)) == [200]
+
+
+def test_m3_body_over_the_limit_is_413_by_its_length(client):
+    answer = client.post("/v1/echo", content=b" " * 64_000_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert "--max-body-bytes" in answer.json()["error"]["message"]
+
+
+def test_m3_body_over_the_limit_is_413_by_counting(client):
+    def pieces():
+        for _ in range(2000):
+            yield b" " * 1000
+
+    answer = client.post("/v1/echo", content=pieces(), headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("head", [b"X: " + b"a" * 1_000_000, b"X: a\r\n" * 65, b"X" * 20_000 + b": a"])
+def test_m3_head_over_the_limit_is_431(url, head):
+    answer = asked(url, b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n")
+    assert statuses(answer) == [431]
+    assert b"--max-header-" in answer
+
+
+def test_m4_silent_connections_starve_nobody_and_one_too_many_is_told():
+    """The refusal is JSON with Retry-After, and those who say nothing are soon gone."""
+    with (
+        background(example_app(limits=Limits(connections=8, header_seconds=0.5))) as url,
+        contextlib.ExitStack() as stack,
+    ):
+        silent = [stack.enter_context(connect(url)) for _ in range(8)]
+        answer = asked(url, GET)
+        assert statuses(answer) == [503]
+        assert b"retry-after: 1\r\n" in answer
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "overloaded"
+        assert [read_all(connection) for connection in silent] == [b""] * 8
+        assert httpx.get(url + "/health").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/slow", "/v1/endless"])
+def test_m5_work_ends_when_its_client_goes(path):
+    witness = Witness()
+    with background(example_app(witness)) as url:
+        with connect(url) as connection:
+            data = (
+                post(b'{"text": "a"}', path)
+                if path == "/v1/slow"
+                else b"GET /v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+            connection.sendall(data)
+            assert until(lambda: witness.begun == 1)
+        assert until(lambda: witness.cancelled == 1)
+        assert witness.finished == 0
+
+
+def test_m5_request_before_a_queued_one_is_cancelled_too():
+    """uvicorn tells only the last request of a connection that its client has gone."""
+    witness = Witness()
+    with background(example_app(witness)) as url:
+        with connect(url) as connection:
+            connection.sendall(post(b'{"text": "a"}', "/v1/slow").replace(b"Connection: close\r\n", b"") + GET)
+            assert until(lambda: witness.begun == 1)
+        assert until(lambda: witness.cancelled == 1)
+
+
+def test_m5_two_hundred_clients_that_leave_stop_all_their_work():
+    witness = Witness()
+    with background(example_app(witness)) as url:
+
+        async def leave() -> None:
+            async with httpx.AsyncClient(
+                base_url=url, timeout=0.5, limits=httpx.Limits(max_connections=None)
+            ) as clients:
+                await asyncio.gather(
+                    *(clients.post("/v1/slow", json={"text": "a"}) for _ in range(200)), return_exceptions=True
+                )
+
+        asyncio.run(leave())
+        assert until(lambda: witness.cancelled == witness.begun)
+        assert witness.finished == 0
+        assert httpx.get(url + "/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Host: localhost\r\nHost: localhost\r\n",
+        b"Host: localhost\r\nHost: evil.com\r\n",
+        b"",
+        b"Host: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Host: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n",
+        b"Host: localhost\r\nContent-Length: -1\r\n",
+        b"Host: localhost\r\nContent-Length: 1x\r\n",
+    ],
+)
+def test_m6_two_ways_to_read_a_head_are_refused(url, head):
+    assert statuses(asked(url, b"POST /v1/echo HTTP/1.1\r\n" + head + b"\r\n")) == [400]
+
+
+def test_pipelined_requests_are_answered_in_order(url):
+    body = b'{"text": "first"}'
+    first = post(body).replace(b"Connection: close\r\n", b"")
+    answer = asked(url, first + post(b'{"text": "second"}'))
+    assert statuses(answer) == [200, 200]
+    assert answer.index(b"first") < answer.index(b"second")
+
+
+def test_junk_after_a_request_does_not_take_its_answer_away(url):
+    first = post(b'{"text": "first"}').replace(b"Connection: close\r\n", b"")
+    answer = asked(url, first + b"\x00\x01 junk\r\n\r\n")
+    assert statuses(answer)[0] == 200
+
+
+def test_more_requests_in_a_row_than_can_wait_end_the_connection(caplog):
+    witness = Witness()
+    served = background(example_app(witness, limits=QUICK))
+    with caplog.at_level(logging.ERROR), served as url, connect(url) as connection:
+        slow = post(b'{"text": "a"}', "/v1/slow").replace(b"Connection: close\r\n", b"")
+        connection.sendall(slow + GET * 100)
+        assert until(lambda: witness.begun == 1)
+        witness.release.append(True)
+        assert len(statuses(read_all(connection))) <= 40
+    assert not caplog.records
+
+
+def test_upgrade_is_answered_as_an_ordinary_request(url):
+    head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
+    answers = all_at_once(url, [head % b"websocket", head % b"h2c"], seconds=5)
+    assert [statuses(answer or b"") for answer in answers] == [[200], [200]]
