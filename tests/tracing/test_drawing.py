@@ -22,9 +22,21 @@ def data_of(page: str) -> dict:
 
 def numbers_of(array: dict) -> np.ndarray:
     """Read an array as the page's modules do, written independently of what packs it."""
-    raw = np.frombuffer(base64.b64decode(array["data"]), np.uint8).reshape(-1, 3)
-    padded = np.concatenate([np.zeros((len(raw), 1), np.uint8), raw], axis=1)
-    return np.ascontiguousarray(padded).view("<f4").reshape(array["shape"])
+    return numbers_in(array, base64.b64decode(array["data"]))
+
+
+def numbers_in(array: dict, data: bytes) -> np.ndarray:
+    """The numbers in the bytes of an array."""
+    if array["dtype"] == "root16":
+        numbers = (np.frombuffer(data, "<u2") / 65535.0) ** 4
+    else:
+        raw = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        numbers = np.ascontiguousarray(np.concatenate([np.zeros((len(raw), 1), np.uint8), raw], axis=1)).view("<f4")
+    if not array.get("causal"):
+        return numbers.reshape(array["shape"])
+    whole = np.zeros(array["shape"])
+    whole[:, np.tri(whole.shape[1], dtype=bool)] = numbers.reshape(len(whole), -1)
+    return whole
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +73,8 @@ def test_page_allows_only_its_own_script_and_style(page):
         assert f"{rule} 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
+    assert "img-src data:;" in policy
+    assert not re.search(r"blob:|https?:|\*", policy)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -93,7 +107,48 @@ def test_packed_weights_keep_five_digits(page):
 
 def test_packing_keeps_zero_one_and_infinity():
     values = np.array([[0, 1, -1, -np.inf, np.float32(1e-30), 0.5]], np.float32)
-    np.testing.assert_allclose(numbers_of(packing.three_bytes(values)), values, rtol=2**-16)
+    described = {"shape": values.shape, "dtype": "float24"}
+    np.testing.assert_allclose(numbers_in(described, packing.three_bytes(values)), values, rtol=2**-16)
+
+
+def test_weights_of_long_texts_keep_four_decimal_places_and_small_ones_three_digits():
+    values = np.concatenate([[0, 1], np.geomspace(1e-6, 1, 10_000)]).astype(np.float32)
+    read = numbers_in({"shape": values.shape, "dtype": "root16"}, packing.two_bytes(values))
+    np.testing.assert_allclose(read, values, rtol=0, atol=0.5e-4)
+    np.testing.assert_allclose(read, values, rtol=1e-3, atol=0)
+    assert list(read[:2]) == [0, 1]
+
+
+def test_page_of_two_hundred_tokens_is_under_three_megabytes_and_says_its_precision():
+    trace = drawn_trace(200)
+    page = drawing.page(trace)
+    assert len(page) < 3_000_000
+    packed = data_of(page)["trace"]
+    assert packed["precision"] == "4 decimal places"
+    for name, array in packed["probes"].items():
+        np.testing.assert_allclose(numbers_of(array), trace.probes[name], rtol=0, atol=0.5e-4)
+
+
+def test_only_what_a_causal_mask_made_zero_is_left_out(page):
+    left_out = {name for name, array in data_of(page)["trace"]["probes"].items() if array.get("causal")}
+    assert left_out == {f"decoder.{layer}.self_attention.weights" for layer in range(2)}
+
+
+def test_bytes_hold_what_the_json_does():
+    trace = drawn_trace(30)
+    data = drawing.bytes_of(trace)
+    length = int.from_bytes(data[:4], "little")
+    entries = json.loads(data[4 : 4 + length])
+    assert entries.keys() == json.loads(drawing.json_of(trace)).keys()
+    for name, array in entries["probes"].items():
+        start = 4 + length + array["start"]
+        read = numbers_in(array, data[start : start + array["length"]])
+        np.testing.assert_allclose(read, trace.probes[name], rtol=2**-16, atol=0)
+
+
+def test_code_of_the_page_is_under_200_kilobytes():
+    code = [*drawing.modules().values(), drawing.stylesheet()]
+    assert sum(len(source.encode()) for source in code) < 200_000
 
 
 def test_page_takes_only_weights_along(page):
@@ -118,7 +173,7 @@ def test_notebook_gets_a_frame_that_holds_the_page():
     trace = drawn_trace(5, HOSTILE)
     frame = trace._repr_html_()
     assert frame == drawing.repr_html(trace)
-    assert re.fullmatch(r'<iframe [^<>]*sandbox="allow-scripts"[^<>]*srcdoc="[^"<>]*"></iframe>', frame)
+    assert re.fullmatch(r'<iframe [^<>]*sandbox="allow-scripts allow-downloads"[^<>]*srcdoc="[^"<>]*"></iframe>', frame)
 
 
 def test_empty_passages_are_drawn():

@@ -70,6 +70,7 @@ class Opened:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(f"{file.as_uri()}{address}")
         self.page.wait_for_selector("footer")
+        self.page.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()

@@ -6,10 +6,32 @@
     film       one step after the other          tree       the beam
     lens       the readout after each layer      worth      the effect of silencing each head
     alignment  which word looked at which        table      numbers for screen readers
-    trace, store, gaze, address                  what is drawn, and what is being looked at
-    dom, rows, scale, theme, texts, numbers, packed        the tools of all of them
+    trace, reading, packed                       what is drawn
+    store, looking, gaze, address                what is being looked at
+    view, scope                                  what every view is, and how it ends
+    saving, vector, raster, copied, wrapping, ink          a view as a file
+    dom, rows, scale, theme, texts, numbers, leisure       the tools of all of them
 
 No module loads anything, and texts of tokens are only ever set as text.
+
+Any page can use the views. Serve each of `modules()` as `<name>.js` in one folder, `stylesheet()` beside them, and
+`json_of(trace)` or, smaller, `bytes_of(trace)`. A view is a function of an element and a store; it draws the trace of
+the store, draws again when that is another one, and returns a function that removes it. Views of one store follow
+each other: what is pointed at in one is lit in all. A view that is hidden draws once it is seen. Colours are those of
+`data-theme` on the root element, light or dark; who changes it gives the store `palette()` of theme.js anew.
+
+    import { lines } from "./lines.js";
+    import { lookAt, show } from "./looking.js";
+    import { matrix } from "./matrix.js";
+    import { readTrace } from "./reading.js";
+
+    const fetched = async (address) => readTrace(await (await fetch(address)).arrayBuffer());  // or .json()
+    const store = lookAt(await fetched("one.bin"));
+    const remove = lines(document.getElementById("left"), store);
+    matrix(document.getElementById("right"), store);
+    store.set({ heads: [{ name: "decoder.1.cross_attention", head: 2 }], step: 3 });
+    show(store, await fetched("another.bin"));  // all views draw it
+    remove();
 """
 
 import base64
@@ -20,10 +42,10 @@ from importlib import resources
 
 from sightline.errors import InputError
 from sightline.tracing.drawing.joining import join
-from sightline.tracing.drawing.packing import page_data
+from sightline.tracing.drawing.packing import bytes_of, json_of, page_data
 from sightline.tracing.trace import Trace
 
-__all__ = ["modules", "page", "repr_html", "stylesheet"]
+__all__ = ["bytes_of", "json_of", "modules", "page", "repr_html", "stylesheet"]
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -51,7 +73,7 @@ def page(trace: Trace, *, title: str | None = None) -> str:
     script, style = _script(), stylesheet()
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"  # images: only a view on its way into a PNG
     )
     shown = None if title is None else "".join(letter if letter.isprintable() else "\ufffd" for letter in title)
     name = html.escape(f"{shown} · Sightline" if shown is not None else "Sightline")
@@ -64,13 +86,13 @@ def repr_html(trace: Trace) -> str:
         inner = page(trace)
     except InputError as problem:
         return f"<p>This trace is not drawn: {html.escape(str(problem))}</p>"
-    frame = f'sandbox="allow-scripts" width="100%" height="{NOTEBOOK_HEIGHT}" style="border:0"'
+    frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{NOTEBOOK_HEIGHT}" style="border:0"'
     return f'<iframe title="Trace" {frame} srcdoc="{html.escape(inner)}"></iframe>'
 
 
 @functools.cache
 def modules() -> dict[str, str]:
-    """Return the sources of the ES modules by name."""
+    """Return the sources of the ES modules by name; they import each other as `./name.js`."""
     files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
     return {
         file.name.removesuffix(".js"): file.read_text(encoding="utf-8") for file in files if file.name.endswith(".js")

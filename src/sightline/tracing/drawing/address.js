@@ -14,7 +14,7 @@ export function fromAddress(trace) {
   return state;
 }
 
-/** Keep the address up to date. */
+/** Keep the address up to date; return a function that lets go of what was not written yet. */
 export function remember(store) {
   let timer = null;
   const write = () => {
@@ -22,10 +22,12 @@ export function remember(store) {
     const all = heads.map(({ name, head }) => `${name}.${head}`).join(",");
     history.replaceState(null, "", `#heads=${all}&step=${step + 1}&unit=${unit}&picture=${picture}`);
   };
-  store.watch(["heads", "step", "unit", "picture"], () => {
+  const wait = () => {
     clearTimeout(timer);
     if (location.protocol !== "about:") timer = setTimeout(write, 200); // browsers ration such changes
-  });
+  };
+  store.watch(["heads", "step", "unit", "picture"], wait);
+  return () => clearTimeout(timer);
 }
 
 function headOf(text) {

@@ -1,26 +1,29 @@
 // Which words looked at which, as lines between the two sentences, never without the warning that this is no alignment.
 
-import { afterwards } from "./afterwards.js";
 import { element, fill, svg } from "./dom.js";
 import { thickness } from "./lines.js";
 import { short } from "./numbers.js";
 import { curve, drawRow, layout } from "./rows.js";
 import { quoted } from "./texts.js";
+import { view } from "./view.js";
 
 /** Draw the links of a trace that has them. */
-export function alignment(trace, store) {
+export const alignment = view("alignment", (trace, store) => {
+  if (trace.alignment === null || trace.alignment.links.length === 0) return null;
   const { links, warning, attention } = trace.alignment;
   const letters = { source: [...trace.source.text], target: [...trace.target.text] };
   const words = { source: spans(links, "source", letters), target: spans(links, "target", letters) };
   const scroller = element("div", { class: "scroller lines" });
-  const draw = ({ width }) => width > 0 && afterwards(scroller, () => fill(scroller, picture(trace, links, words, scroller.clientWidth - 2)));
-  store.watch(["width"], draw);
+  const gauge = element("div");
+  store.measure(gauge, (width) => width > 0 && fill(scroller, picture(trace, links, words, width - 2)));
   const items = links.map((link) =>
     element("li", {}, `${quoted(cut(letters, link, "target"))} looked at ${quoted(cut(letters, link, "source"))}: ${short(link.weight)}`));
   const listing = element("details", { class: "numbers" }, element("summary", {}, "The links as a list"), element("ul", {}, ...items));
-  return element("div", { class: "picture" }, element("p", { class: "warning", role: "note" }, warning),
+  const node = element("div", { class: "picture" }, gauge, element("p", { class: "warning", role: "note" }, warning),
     scroller, element("p", { class: "note" }, `Read from ${attention}, mean of its heads.`), listing);
-}
+  const named = links.map((link) => ({ ...link, source: cut(letters, link, "source"), target: cut(letters, link, "target") }));
+  return { node, data: () => ({ warning, attention, links: named }) };
+});
 
 function picture(trace, links, words, width) {
   const columns = { units: words.source, text: trace.source.text };
@@ -35,9 +38,8 @@ function picture(trace, links, words, width) {
       "stroke-opacity": (0.25 + 0.75 * link.weight).toFixed(3),
     }, svg("title", {}, `${quoted(words.target[row].text)} looked at ${quoted(words.source[column].text)}: ${short(link.weight)}`));
   });
-  const ignore = () => undefined;
-  return svg("svg", { width: places.width, height: places.height, role: "img", "aria-label": "Links between the words of the two texts; the list below holds them." },
-    svg("g", { class: "loud" }, ...lines), ...drawRow(places.top, words.source, places.font, ignore), ...drawRow(places.bottom, words.target, places.font, ignore));
+  return svg("svg", { width: places.width, height: places.height, role: "img", "aria-label": "Links between the words of the two texts; the list below holds them.", style: { font: places.font } },
+    svg("g", { class: "loud" }, ...lines), ...drawRow(places.top, words.source, "source"), ...drawRow(places.bottom, words.target, "target"));
 }
 
 /** The words of a text, as the links name them: between blanks. Python counts characters, so texts are lists of those. */

@@ -17,6 +17,16 @@ export function button(label, act, properties = {}) {
   return element("button", { type: "button", ...properties, on: { click: act } }, label);
 }
 
+/** Make the mark of what was chosen. */
+export function tick() {
+  return element("span", { class: "tick" }, "✓\u00a0");
+}
+
+/** Make the name of a role, its colour before it. */
+export function role(kind, name) {
+  return element("span", { class: `role ${kind}` }, element("i", { class: "dot", "aria-hidden": "true" }), name);
+}
+
 /** Make a part of the page: a heading, a sentence that says what it shows, and the picture. */
 export function section(id, title, explanation, ...children) {
   const heading = element("h2", { id: `${id}-title` }, title);

@@ -1,17 +1,19 @@
 // The decoding film: one step at a time, what could have been written, what was, and where the chosen heads looked.
 
-import { button, element, fill } from "./dom.js";
+import { button, element, fill, tick } from "./dom.js";
 import { choose } from "./glance.js";
 import { gazeOf } from "./gaze.js";
-import { short, signed } from "./numbers.js";
+import { counted, exact, short, signed } from "./numbers.js";
 import { clipped, quoted } from "./texts.js";
 import { titleOf } from "./trace.js";
+import { view } from "./view.js";
 
 const PACE = 900;
 const NOUNS = { "masked-language-model": "Gap", classification: "Decision" };
 
-/** Draw the film. */
-export function film(trace, store) {
+/** Draw the film of a trace that has steps. */
+export const film = view("film", (trace, store) => {
+  if (trace.steps.length === 0) return null;
   const noun = NOUNS[trace.task] ?? (trace.family === "bert" ? "Decision" : "Step");
   const body = element("div", { class: "film-body" });
   store.watch(["step"], (state) => fill(body, ...candidates(trace, state)));
@@ -19,7 +21,15 @@ export function film(trace, store) {
   store.watch(["step", "heads", "unit"], (state) => fill(why, ...looks(trace, store, state)));
   const worth = element("div", { class: "why" });
   store.watch(["step"], (state) => fill(worth, ...silenced(trace, state)));
-  return element("div", { class: "film" }, stepper(trace, store, noun), body, why, worth);
+  const node = element("div", { class: "film" }, stepper(trace, store, noun), body, why, worth);
+  return { node, data: () => numbers(trace, store.state) };
+});
+
+function numbers(trace, state) {
+  const { candidates: some, chosen, rank, log_probability: logarithm } = trace.steps[state.step];
+  const { weights, row, columnPassage } = gazeOf(trace, { ...state, pointed: null, pinned: null });
+  const looked = row === null ? null : trace.units(columnPassage, state.unit).map(({ text }, column) => ({ text, weight: exact(at(weights, row, column)) }));
+  return { step: state.step, candidates: some, chosen, rank, log_probability: logarithm, heads: state.heads.map((head) => trace.title(head)), unit: state.unit, looked_at: looked };
 }
 
 /** Go a number of steps on, or back. */
@@ -49,6 +59,7 @@ function stepper(trace, store, noun) {
     clearInterval(timer);
     if (playing) timer = setInterval(() => advance(trace, store), PACE);
   });
+  store.onEnd(() => clearInterval(timer));
   store.watch(["step"], ({ step }) => {
     const { candidates: some, chosen } = trace.steps[step];
     fill(label, `${noun} ${step + 1} of ${last + 1}: `, element("b", { dir: "auto" }, clipped(some[chosen].text)));
@@ -68,11 +79,11 @@ function candidates(trace, { step }) {
   const { candidates: some, chosen, rank, log_probability: logarithm } = trace.steps[step];
   const items = some.map(({ text, probability }, place) => {
     const bar = element("span", { class: "bar", style: { "--share": String(probability) } });
-    const name = element("span", { class: "name", dir: "auto", title: quoted(text) }, clipped(text));
+    const name = element("span", { class: "name", dir: "auto", title: quoted(text) }, place === chosen ? tick() : null, clipped(text));
     const number = element("span", { class: "number" }, short(probability));
     return element("li", { class: place === chosen ? "candidate chosen" : "candidate" }, name, element("span", { class: "track" }, bar), number);
   });
-  const order = rank === 0 ? "the likeliest" : `${rank.toLocaleString("en")} ${rank === 1 ? "other was" : "others were"} likelier`;
+  const order = rank === 0 ? "the likeliest" : `${counted(rank)} ${rank === 1 ? "other was" : "others were"} likelier`;
   return [
     element("h3", {}, "What could stand here"),
     element("ol", { class: "candidates" }, ...items),
@@ -107,7 +118,7 @@ function lookers(trace, store, { heads, unit }, row, column) {
   const all = trace.attentions
     .filter((attention) => attention.kind === kind)
     .flatMap(({ name, layer }) =>
-      Array.from({ length: trace.nHeads(name) }, (_, head) => ({ name, head, layer, weight: at(trace.weights({ name, head }, unit), row, column) })),
+      Array.from({ length: trace.nHeads(name) }, (_, head) => ({ name, head, layer, weight: trace.between({ name, head }, unit, row, column) })),
     )
     .sort((a, b) => b.weight - a.weight);
   return all.slice(0, 3).map(({ name, head, layer, weight }) =>

@@ -1,5 +1,7 @@
 // Whose look is shown: the token that is pointed at or pinned, else the one that the current step writes.
 
+import { exact } from "./numbers.js";
+
 /** Return {weights, row, column}: the units of the chosen heads' matrix that are lit; row or column is null. */
 export function gazeOf(trace, state) {
   const { heads, unit, pointed, pinned, step } = state;
@@ -25,6 +27,14 @@ export function shares(gaze, passage) {
     return Float32Array.from({ length: weights.rows }, (_, r) => weights.data[r * weights.columns + column]);
   }
   return null;
+}
+
+/** Return the weights of the chosen heads with the texts at their rows and columns, to be saved. */
+export function numbersOf(trace, state) {
+  const { weights, rowPassage, columnPassage } = gazeOf(trace, state);
+  const texts = (passage) => trace.units(passage, state.unit).map(({ text }) => text);
+  const rows = Array.from({ length: weights.rows }, (_, r) => Array.from(weights.data.subarray(r * weights.columns, (r + 1) * weights.columns), exact));
+  return { heads: state.heads.map((head) => trace.title(head)), unit: state.unit, rows: texts(rowPassage), columns: texts(columnPassage), weights: rows };
 }
 
 function rowOfStep(trace, { heads, unit, step }, rowPassage) {

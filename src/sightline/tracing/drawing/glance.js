@@ -1,40 +1,58 @@
 // All heads at a glance: layers down, heads across, each a tiny matrix. Click opens one, shift-click adds it.
 
-import { button, element, fill } from "./dom.js";
-import { short } from "./numbers.js";
-import { colourOf } from "./scale.js";
+import { button, element } from "./dom.js";
+import { atLeisure } from "./leisure.js";
+import { exact, short } from "./numbers.js";
+import { words } from "./scale.js";
 import { quoted } from "./texts.js";
+import { view } from "./view.js";
 
 const SIDE = 44;
 
 /** Draw the grids of all kinds of attention. */
-export function glance(trace, store) {
-  const body = element("div", { class: "glance" });
-  let tiles = [];
-  let drawnUnit = null;
-  const colourAll = ({ palette }) => tiles.forEach((tile) => colour(tile, palette.weight));
-  const pressAll = ({ heads }) => {
+export const glance = view("glance", (trace, store) => {
+  const grids = trace.kinds.map((kind) => grid(trace, store, kind));
+  const tiles = grids.flatMap(({ tiles: some }) => some);
+  const body = element("div", { class: "glance" }, ...grids.map(({ node }) => node));
+  tiles[0].node.tabIndex = 0;
+  let stop = () => undefined;
+  // The large picture comes first: the small ones follow one by one, as there is time.
+  store.watch(["unit", "palette"], () => {
+    stop();
+    stop = atLeisure(painted(trace, store.state, tiles));
+  });
+  store.onEnd(() => stop());
+  store.watch(["heads"], ({ heads }) => {
     for (const { node, head } of tiles) {
-      const chosen = heads.some((one) => one.name === head.name && one.head === head.head);
-      node.setAttribute("aria-pressed", String(chosen));
+      const chosen = String(heads.some((one) => one.name === head.name && one.head === head.head));
+      if (node.ariaPressed !== chosen) node.ariaPressed = chosen;
     }
-  };
-  const build = () => {
-    drawnUnit = store.state.unit;
-    const made = trace.kinds.map((kind) => grid(trace, store, kind, store.state.unit));
-    tiles = made.flatMap(({ tiles: some }) => some);
-    tiles[0].node.tabIndex = 0;
-    colourAll(store.state);
-    pressAll(store.state);
-    fill(body, ...made.map(({ node }) => node));
-  };
-  build();
-  // The large picture comes first: the small ones may follow a moment later.
-  store.watch(["unit"], ({ unit }) => unit !== drawnUnit && setTimeout(build));
-  store.watch(["palette"], colourAll);
-  store.watch(["heads"], pressAll);
+  });
   body.addEventListener("keydown", (event) => walk(event, tiles));
-  return body;
+  return { node: body, data: () => numbers(trace, store.state, tiles) };
+});
+
+function* painted(trace, { unit, palette }, tiles) {
+  const table = words(palette.weight);
+  for (const tile of tiles) {
+    const pooled = pooledOf(trace, tile.head, unit);
+    yield;
+    paint(trace, tile, pooled, unit, table);
+    yield;
+  }
+}
+
+function pooledOf(trace, head, unit) {
+  return trace.once(`pooled ${unit} ${head.name} ${head.head}`, () => pool(trace.weights(head, unit)));
+}
+
+/** The strongest look of each head: all that can be read off a picture this small. */
+function numbers(trace, { unit }, tiles) {
+  return tiles.map(({ head }) => {
+    const { row, column, most } = pooledOf(trace, head, unit);
+    const [rows, columns] = trace.axes(head.name).map((passage) => trace.units(passage, unit));
+    return { head: trace.title(head), unit, strongest: { looks: rows[row].text, at: columns[column].text, weight: exact(most) } };
+  });
 }
 
 /** Choose a head alone, or add it to (or take it from) the chosen ones of its kind. */
@@ -47,7 +65,7 @@ export function choose(trace, store, head, adding) {
   return store.set({ heads: others.length < heads.length && others.length > 0 ? others : [...others, head] });
 }
 
-function grid(trace, store, { kind, title, layers }, unit) {
+function grid(trace, store, { kind, title, layers }) {
   const tiles = [];
   const nHeads = Math.max(...layers.map(({ name }) => trace.nHeads(name)));
   const head = element("tr", {}, element("td"));
@@ -55,7 +73,7 @@ function grid(trace, store, { kind, title, layers }, unit) {
   const rows = layers.map(({ name, layer }, l) => {
     const row = element("tr", {}, element("th", { scope: "row" }, String(layer)));
     for (let h = 0; h < trace.nHeads(name); h++) {
-      const tile = made(trace, store, { name, head: h }, unit);
+      const tile = made(trace, store, { name, head: h });
       tiles.push({ ...tile, kind, l, h });
       row.append(element("td", {}, tile.node));
     }
@@ -65,16 +83,10 @@ function grid(trace, store, { kind, title, layers }, unit) {
   return { node: element("div", { class: "kind" }, table), tiles };
 }
 
-function made(trace, store, head, unit) {
-  const weights = trace.weights(head, unit);
-  const pooled = trace.once(`pooled ${unit} ${head.name} ${head.head}`, () => pool(weights));
-  const canvas = element("canvas", { width: pooled.columns, height: pooled.rows, "aria-hidden": "true" });
-  const node = button(canvas, (event) => choose(trace, store, head, event.shiftKey), { class: "tile", tabindex: -1 });
-  const [rowPassage, columnPassage] = trace.axes(head.name);
-  const strongest = `strongest: ${quoted(trace.units(rowPassage, unit)[pooled.row].text)} looks at ${quoted(trace.units(columnPassage, unit)[pooled.column].text)}, ${short(pooled.most)}`;
-  node.setAttribute("aria-label", `${trace.title(head)}; ${strongest}`);
-  node.title = `${trace.title(head)}\n${strongest}\nclick: open · shift-click: add`;
-  return { node, canvas, head, pooled };
+function made(trace, store, head) {
+  const canvas = element("canvas", { width: 1, height: 1, "aria-hidden": "true" });
+  const node = button(canvas, (event) => choose(trace, store, head, event.shiftKey), { class: "tile", tabindex: -1, "aria-pressed": "false", "aria-label": trace.title(head) });
+  return { node, canvas, head };
 }
 
 /** Return a matrix no larger than a tile: each cell the largest weight of those it stands for. */
@@ -94,15 +106,15 @@ function pool({ rows, columns, data }) {
   return { rows: high, columns: wide, data: pooled, row: Math.floor(best / columns), column: best % columns, most: data[best] };
 }
 
-function colour({ canvas, pooled }, table) {
+function paint(trace, { node, canvas, head }, pooled, unit, table) {
+  const [rows, columns] = trace.axes(head.name).map((passage) => trace.units(passage, unit));
+  const strongest = `strongest: ${quoted(rows[pooled.row].text)} looks at ${quoted(columns[pooled.column].text)}, ${short(pooled.most)}`;
+  node.ariaLabel = `${trace.title(head)}; ${strongest}`;
+  node.title = `${trace.title(head)}\n${strongest}\nclick: open · shift-click: add`;
   const image = new ImageData(pooled.columns, pooled.rows);
-  pooled.data.forEach((weight, at) => {
-    const [red, green, blue] = colourOf(table, weight);
-    image.data[4 * at] = red;
-    image.data[4 * at + 1] = green;
-    image.data[4 * at + 2] = blue;
-    image.data[4 * at + 3] = 255;
-  });
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let at = 0; at < pixels.length; at++) pixels[at] = table[Math.round(pooled.data[at] * 255)];
+  [canvas.width, canvas.height] = [pooled.columns, pooled.rows];
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 

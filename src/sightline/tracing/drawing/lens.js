@@ -1,15 +1,17 @@
 // What the model would say after each layer: the top token at every step, and for the current step all that is known.
 
-import { afterwards } from "./afterwards.js";
-import { element, fill } from "./dom.js";
-import { short, windowStart } from "./numbers.js";
+import { element, fill, tick } from "./dom.js";
+import { exact, short, windowStart } from "./numbers.js";
 import { unpack } from "./packed.js";
 import { clipped, quoted } from "./texts.js";
+import { view } from "./view.js";
 
 const MOST_STEPS = 40;
+const EXPLAINED = "Likeliest token after each layer; ✓ where it is the one chosen in the end";
 
 /** Draw the readout of a trace that has one. */
-export function lens(trace, store) {
+export const lens = view("lens", (trace, store) => {
+  if (trace.readout === null || trace.steps.length === 0) return null;
   const read = reader(trace);
   const table = element("div", { class: "scroller" });
   const detail = element("div", { class: "lens-detail" });
@@ -21,11 +23,17 @@ export function lens(trace, store) {
     first = start;
     for (const cell of table.querySelectorAll("[data-step]")) cell.classList.toggle("now", Number(cell.dataset.step) === step);
     const now = table.querySelector("th.now");
-    if (now !== null) afterwards(table, () => keepInView(table, now));
+    if (now !== null) store.afterwards(table, () => keepInView(table, now));
     fill(detail, ...layers(trace, read, step));
     note.textContent = trace.steps.length > MOST_STEPS ? `Steps ${first + 1} to ${first + MOST_STEPS} of ${trace.steps.length}; the film moves them.` : "";
   });
-  return element("div", { class: "picture" }, table, note, detail);
+  return { node: element("div", { class: "picture" }, element("p", { class: "note" }, EXPLAINED), table, note, detail), data: () => numbers(trace, read) };
+});
+
+function numbers(trace, { nLayers, tops }) {
+  const likeliest = (layer) => trace.steps.map((_, step) => tops(layer, step).map(({ text, probability }) => ({ text, probability: exact(probability) })));
+  const chosen = trace.steps.map(({ candidates, chosen: place }) => candidates[place].text);
+  return { chosen, layers: Array.from({ length: nLayers }, (_, layer) => likeliest(layer)) };
 }
 
 /** Return functions that read tops(layer, step) → [{text, id, probability}] and chosen(layer, step). */
@@ -57,12 +65,12 @@ function overview(trace, store, { nLayers, tops }, start) {
       if (top === undefined) return element("td", { "data-step": start + i }, "–");
       const kind = top.id === id ? "read agrees" : "read";
       const cell = element("td", { class: kind, "data-step": start + i, title: `${quoted(top.text)} ${short(top.probability)}`, style: { "--share": String(top.probability) } },
-        element("span", { dir: "auto" }, clipped(top.text, 10)));
+        element("span", { class: "share" }), element("span", { dir: "auto" }, clipped(top.text, 10)), top.id === id ? element("span", { class: "tick" }, "\u00a0✓") : null);
       cell.addEventListener("click", () => store.set({ step: start + i, playing: false }));
       return cell;
     })),
   );
-  return element("table", { class: "lens" }, element("caption", {}, "Likeliest token after each layer; ✓ where it is the one chosen in the end"), element("tbody", {}, head, ...rows));
+  return element("table", { class: "lens", "aria-label": EXPLAINED }, element("tbody", {}, head, ...rows));
 }
 
 function layers(trace, { nLayers, tops, chosen }, step) {
@@ -70,7 +78,7 @@ function layers(trace, { nLayers, tops, chosen }, step) {
   const blocks = Array.from({ length: nLayers }, (_, layer) => {
     const items = tops(layer, step).slice(0, 5).map(({ id, text, probability }) =>
       element("li", { class: id === candidates[place].id ? "candidate chosen" : "candidate" },
-        element("span", { class: "name", dir: "auto" }, clipped(text, 12)),
+        element("span", { class: "name", dir: "auto" }, id === candidates[place].id ? tick() : null, clipped(text, 12)),
         element("span", { class: "track" }, element("span", { class: "bar", style: { "--share": String(probability) } })),
         element("span", { class: "number" }, short(probability))));
     return element("div", { class: "layer" }, element("h3", {}, `after layer ${layer}`), element("ol", { class: "candidates" }, ...items),

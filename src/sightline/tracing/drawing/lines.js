@@ -1,11 +1,11 @@
 // Lines from the tokens that look to those they look at; the thicker, the more weight.
 
-import { afterwards, ruled } from "./afterwards.js";
-import { element, fill, svg } from "./dom.js";
-import { gazeOf } from "./gaze.js";
-import { percent, short } from "./numbers.js";
+import { element, fill, role, svg } from "./dom.js";
+import { gazeOf, numbersOf } from "./gaze.js";
+import { counted, percent, short } from "./numbers.js";
 import { curve, drawRow, layout } from "./rows.js";
 import { quoted } from "./texts.js";
+import { view } from "./view.js";
 
 const MOST = 300;
 const LEAST = 0.01;
@@ -17,27 +17,31 @@ export function thickness(weight) {
 }
 
 /** Draw the lines of the chosen heads. */
-export function lines(trace, store) {
+export const lines = view("lines", (trace, store) => {
   const note = element("p", { class: "note" });
   const scroller = element("div", { class: "scroller lines" });
-  const picture = element("div", { class: "picture" }, roles(), scroller, note);
-  const width = ruled(picture);
-  let drawn = null;
-  store.watch(["heads", "unit", "width", "picture"], (state) => {
-    if (state.width === 0 || state.picture !== "lines") return;
-    drawn = draw(trace, store, state, scroller, note, drawn, width(state));
-    emphasize(trace, state, drawn, scroller);
+  const gauge = element("div");
+  let [drawn, width] = [null, 0];
+  const redraw = (state) => {
+    if (width === 0) return;
+    drawn = draw(trace, store, state, scroller, note, drawn, width);
+    emphasize(trace, store, drawn, scroller);
+  };
+  store.watch(["heads", "unit"], redraw);
+  store.watch(["pointed", "pinned", "met", "step"], () => drawn !== null && width > 0 && emphasize(trace, store, drawn, scroller));
+  store.measure(gauge, (measured) => {
+    width = measured;
+    redraw(store.state);
   });
-  store.watch(["pointed", "pinned", "met", "step"], (state) => drawn !== null && emphasize(trace, state, drawn, scroller));
-  return picture;
-}
+  return { node: element("div", { class: "picture" }, gauge, roles(), scroller, note), data: () => numbersOf(trace, store.state) };
+});
 
 function roles() {
   return element(
     "p",
     { class: "roles" },
-    element("span", { class: "role key" }, "what is looked at"),
-    element("span", { class: "role query" }, "who looks"),
+    role("key", "what is looked at"),
+    role("query", "who looks"),
   );
 }
 
@@ -45,6 +49,7 @@ function draw(trace, store, state, scroller, note, before, width) {
   const { weights, rowPassage, columnPassage } = gazeOf(trace, state);
   const key = [rowPassage, columnPassage, state.unit, width].join(" ");
   const drawn = before?.key === key ? before : stage(trace, store, state.unit, rowPassage, columnPassage, scroller, width);
+  if (drawn.weights === weights) return drawn;
   const kept = heaviest(weights);
   fill(drawn.quiet, ...kept.map((at) => line(weights, drawn.places, at)));
   note.textContent = noteOn(weights, kept);
@@ -59,40 +64,58 @@ function stage(trace, store, unit, rowPassage, columnPassage, scroller, room) {
     { units: units.rows, text: trace[rowPassage].text },
     room - 2,
   );
-  const follow = (passage) => (node, number) => {
-    const token = trace.same({ passage, place: trace.units(passage, unit)[number].tokens[0] });
-    node.addEventListener("mouseenter", () => store.set({ pointed: token, met: null }));
-    node.addEventListener("mouseleave", () => store.set({ pointed: null }));
-    node.addEventListener("click", () => store.set({ pinned: token }));
-  };
-  const columns = drawRow(places.top, units.columns, places.font, follow(columnPassage));
-  const rows = drawRow(places.bottom, units.rows, places.font, follow(rowPassage));
+  const columns = drawRow(places.top, units.columns, columnPassage);
+  const rows = drawRow(places.bottom, units.rows, rowPassage);
   const [quiet, loud] = [svg("g", { class: "quiet" }), svg("g", { class: "loud" })];
   const { width, height } = places;
   const label = `Lines from ${rows.length} that look to ${columns.length} that are looked at; the table under the matrix holds the numbers.`;
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, style: { font: places.font } });
   picture.append(quiet, loud, ...columns, ...rows);
+  follow(trace, store, unit, picture);
   fill(scroller, picture);
   return { places, quiet, loud, columns, rows, units };
+}
+
+/** Point at the token under the pointer and pin the one that is clicked: one listener for all, as there may be hundreds. */
+function follow(trace, store, unit, picture) {
+  const tokenAt = ({ target }) => {
+    const node = target.closest(".unit");
+    return node === null ? null : trace.same({ passage: node.dataset.row, place: trace.units(node.dataset.row, unit)[node.dataset.unit].tokens[0] });
+  };
+  let under = null;
+  picture.addEventListener("pointerover", (event) => {
+    const node = event.target.closest(".unit");
+    if (node === under) return;
+    under = node;
+    store.set({ pointed: tokenAt(event), met: null });
+  });
+  picture.addEventListener("pointerleave", () => {
+    if (under !== null) store.set({ pointed: null });
+    under = null;
+  });
+  picture.addEventListener("click", (event) => tokenAt(event) !== null && store.set({ pinned: tokenAt(event) }));
 }
 
 /** Return the places of the weights that are drawn: all that can be seen, but no more than a browser draws at once. */
 function heaviest({ data }) {
   const counts = new Uint32Array(FINE + 1);
-  for (const weight of data) counts[Math.floor(weight * FINE)]++;
+  for (let at = 0; at < data.length; at++) counts[Math.floor(data[at] * FINE)]++;
   let bin = FINE + 1;
   for (let sum = 0; bin > LEAST * FINE && sum + counts[bin - 1] <= MOST; bin--) sum += counts[bin - 1];
   const places = [];
-  data.forEach((weight, at) => Math.floor(weight * FINE) >= bin && places.push(at));
+  for (let at = 0; at < data.length; at++) if (Math.floor(data[at] * FINE) >= bin) places.push(at);
   return places;
 }
 
 function noteOn({ data }, kept) {
-  const all = data.reduce((sum, weight) => sum + weight, 0);
-  const shown = kept.reduce((sum, at) => sum + data[at], 0);
-  const seen = data.reduce((count, weight) => count + Number(weight >= LEAST), 0);
+  let [all, shown, seen] = [0, 0, 0];
+  for (const at of kept) shown += data[at];
+  for (let at = 0; at < data.length; at++) {
+    all += data[at];
+    if (data[at] >= LEAST) seen++;
+  }
   if (kept.length >= seen) return `Lines below ${LEAST} are left out until you point at a token.`;
-  return `The ${kept.length} heaviest of ${data.length.toLocaleString("en")} lines are drawn: ${percent(shown / all)} of all weight. Point at a token for all of its lines.`;
+  return `The ${kept.length} heaviest of ${counted(data.length)} lines are drawn: ${percent(shown / all)} of all weight. Point at a token for all of its lines.`;
 }
 
 function line({ data, columns }, { top, bottom, flat }, at) {
@@ -107,7 +130,8 @@ function line({ data, columns }, { top, bottom, flat }, at) {
   });
 }
 
-function emphasize(trace, state, drawn, scroller) {
+function emphasize(trace, store, drawn, scroller) {
+  const { state } = store;
   const { weights, places, quiet, loud, rows, columns, units } = drawn;
   const { row, column } = gazeOf(trace, state);
   const lit = [];
@@ -119,7 +143,7 @@ function emphasize(trace, state, drawn, scroller) {
   rows.forEach((node, number) => node.classList.toggle("looks", number === row));
   const best = strongest(weights, row);
   columns.forEach((node, number) => node.classList.toggle("looked-at", number === column || number === best));
-  if (row !== null && !places.flat && state.pointed === null) afterwards(scroller, () => keepInView(scroller, places.bottom[row]));
+  if (row !== null && !places.flat && state.pointed === null) store.afterwards(scroller, () => keepInView(scroller, places.bottom[row]));
 }
 
 function titled(path, { data, columns }, at, units) {

@@ -1,55 +1,63 @@
 // The attention matrix of the chosen heads: one cell for every pair, drawn on a canvas in whole pixels.
 
-import { ruled } from "./afterwards.js";
-import { element, fill } from "./dom.js";
-import { gazeOf } from "./gaze.js";
+import { element, fill, role, svg } from "./dom.js";
+import { gazeOf, numbersOf } from "./gaze.js";
 import { short } from "./numbers.js";
-import { fontOf, textWidth } from "./rows.js";
-import { colourOf, css, inkOn } from "./scale.js";
+import { FAMILY, fontOf, textWidth } from "./rows.js";
+import { colourOf, css, inkOn, words } from "./scale.js";
 import { numbersTable } from "./table.js";
 import { clipped, quoted } from "./texts.js";
+import { view } from "./view.js";
 
 const LARGEST = 46;
 const LABELLED = 11;
 const NUMBERED = 38;
+const MOST_CELLS = 2500; // rectangles in a file; more are one image
 const EDGE = 3; // room for the outline of the last row and column
 
 /** Draw the matrix of the chosen heads. */
-export function matrix(trace, store) {
+export const matrix = view("matrix", (trace, store) => {
   const picture = element("canvas", { class: "cells" });
   const marks = element("canvas", { class: "marks" });
   const frame = element("div", { class: "matrix", tabindex: 0, role: "img" }, picture, marks);
   const readout = element("output", { class: "readout", "aria-live": "polite" });
   const note = element("p", { class: "note" });
-  const view = { trace, store, picture, marks, frame, readout, note, cell: null, plan: null, width: ruled(frame) };
-  const redraw = (state) => state.width > 0 && state.picture === "matrix" && draw(view, state);
-  store.watch(["heads", "unit", "width", "palette", "picture"], redraw);
-  store.watch(["pointed", "pinned", "met", "step"], (state) => view.plan !== null && state.picture === "matrix" && mark(view, state));
-  frame.addEventListener("pointermove", (event) => enter(view, cellAt(view, event)));
-  frame.addEventListener("pointerdown", (event) => enter(view, cellAt(view, event)));
-  frame.addEventListener("pointerleave", () => enter(view, null));
-  frame.addEventListener("blur", () => enter(view, null));
-  frame.addEventListener("keydown", (event) => walk(view, event));
-  return element("div", { class: "picture" }, legend(), frame, readout, note, numbersTable(trace, store));
-}
+  const gauge = element("div");
+  const grid = { trace, store, picture, marks, frame, readout, note, cell: null, plan: null, width: 0 };
+  const redraw = (state) => grid.width > 0 && draw(grid, state);
+  store.watch(["heads", "unit", "palette"], redraw);
+  store.watch(["pointed", "pinned", "met", "step"], (state) => grid.plan !== null && grid.width > 0 && mark(grid, state));
+  store.measure(gauge, (width) => {
+    grid.width = width;
+    redraw(store.state);
+  });
+  picture.vector = () => cells(grid, store.state);
+  frame.addEventListener("pointermove", (event) => enter(grid, cellAt(grid, event)));
+  frame.addEventListener("pointerdown", (event) => enter(grid, cellAt(grid, event)));
+  frame.addEventListener("pointerleave", () => enter(grid, null));
+  frame.addEventListener("blur", () => enter(grid, null));
+  frame.addEventListener("keydown", (event) => walk(grid, event));
+  const node = element("div", { class: "picture" }, gauge, legend(), frame, readout, note, numbersTable(trace, store));
+  return { node, data: () => numbersOf(trace, store.state) };
+});
 
 function legend() {
   return element(
     "p",
     { class: "legend" },
-    element("span", { class: "role query" }, "rows look"),
-    element("span", { class: "role key" }, "at columns"),
+    role("query", "rows look"),
+    role("key", "at columns"),
     element("span", { class: "scale" }, element("span", {}, "0"), element("span", { class: "ramp" }), element("span", {}, "1")),
   );
 }
 
-function draw(view, state) {
-  const { trace, picture, marks, frame, note } = view;
+function draw(grid, state) {
+  const { trace, picture, marks, frame, note } = grid;
   const { weights, rowPassage, columnPassage } = gazeOf(trace, state);
   const rows = trace.units(rowPassage, state.unit);
   const columns = trace.units(columnPassage, state.unit);
-  const plan = planned(rows, columns, view.width(state));
-  Object.assign(view, { plan, rows, columns, weights, rowPassage, columnPassage });
+  const plan = planned(rows, columns, grid.width);
+  Object.assign(grid, { plan, rows, columns, weights, rowPassage, columnPassage });
   for (const canvas of [picture, marks]) size(canvas, plan);
   const brush = picture.getContext("2d");
   paintCells(brush, weights, plan, state.palette.weight);
@@ -58,7 +66,7 @@ function draw(view, state) {
   frame.style.setProperty("height", `${plan.height}px`);
   frame.setAttribute("aria-label", `Attention matrix, ${rows.length} rows by ${columns.length} columns. Arrows walk from cell to cell.`);
   note.textContent = plan.labelled ? "" : `${rows.length} × ${columns.length} cells: names appear where you point.`;
-  mark(view, state);
+  mark(grid, state);
 }
 
 function planned(rows, columns, given) {
@@ -84,8 +92,9 @@ function size(canvas, { width, height, ratio }) {
 
 function paintCells(brush, { rows, columns, data }, { x, y, cell, ratio }, table) {
   const image = new ImageData(columns, rows);
-  data.forEach((weight, at) => image.data.set(colourOf(table, weight), 4 * at));
-  for (let at = 3; at < image.data.length; at += 4) image.data[at] = 255;
+  const pixels = new Uint32Array(image.data.buffer);
+  const packed = words(table);
+  for (let at = 0; at < data.length; at++) pixels[at] = packed[Math.round(data[at] * 255)];
   const small = new OffscreenCanvas(columns, rows);
   small.getContext("2d").putImageData(image, 0, 0);
   brush.imageSmoothingEnabled = false;
@@ -120,9 +129,30 @@ function paintLabels(brush, plan, rows, columns, ink) {
   });
 }
 
+/** The same as paintCells and paintLabels in SVG: cells as rectangles while they are few, their names as texts. */
+function cells({ picture, plan, weights, rows, columns, frame }, { palette }) {
+  const { x, y, cell } = plan;
+  const colour = getComputedStyle(frame).color;
+  const few = weights.data.length <= MOST_CELLS;
+  const wide = { width: plan.width, height: plan.height, href: few ? null : picture.toDataURL(), "image-rendering": "pixelated" };
+  if (!few) return [svg("image", wide)];
+  const name = ({ text }, attributes) => svg("text", { "font-family": FAMILY, "font-size": Math.min(12, cell), fill: colour, "dominant-baseline": "central", ...attributes }, clipped(text, 12));
+  const squares = Array.from(weights.data, (weight, at) => {
+    const [left, top] = [x + (at % columns.length) * cell, y + Math.floor(at / columns.length) * cell];
+    const shade = colourOf(palette.weight, weight);
+    const number = cell < NUMBERED || weight < 0.005 ? null
+      : svg("text", { x: left + cell / 2, y: top + cell / 2, "font-family": FAMILY, "font-size": 11, "font-weight": 500, "text-anchor": "middle", "dominant-baseline": "central", fill: inkOn(shade) }, weight.toFixed(2));
+    return svg("g", {}, svg("rect", { x: left, y: top, width: cell, height: cell, fill: css(shade) }), number);
+  });
+  if (!plan.labelled) return squares;
+  const lefts = rows.map((unit, r) => name(unit, { x: x - 5, y: y + (r + 0.5) * cell, "text-anchor": "end" }));
+  const tops = columns.map((unit, c) => name(unit, { transform: `translate(${x + (c + 0.5) * cell} ${y - 5}) rotate(-90)` }));
+  return [...squares, ...lefts, ...tops];
+}
+
 /** Outline the lit row or column and the cell that is pointed at; say its number. */
-function mark(view, state) {
-  const { trace, marks, plan, weights, cell, readout, frame } = view;
+function mark(grid, state) {
+  const { trace, marks, plan, weights, cell, readout, frame } = grid;
   const { x, y, ratio } = plan;
   const { row, column } = gazeOf(trace, state);
   const brush = marks.getContext("2d");
@@ -141,7 +171,7 @@ function mark(view, state) {
     outline("--key", x + cell.column * plan.cell, y, plan.cell, high);
     outline("--query", x, y + cell.row * plan.cell, wide, plan.cell);
   }
-  fill(readout, ...said(view, cell ?? brightest(weights, row)));
+  fill(readout, ...said(grid, cell ?? brightest(weights, row)));
 }
 
 function brightest({ data, columns }, row) {
@@ -152,7 +182,7 @@ function brightest({ data, columns }, row) {
 }
 
 function said({ weights, rows, columns, store }, cell) {
-  if (cell === null) return ["Point at a cell, or walk with the arrows."];
+  if (cell === null) return [element("span", { class: "hint" }, "Point at a cell, or walk with the arrows.")];
   const weight = weights.data[cell.row * weights.columns + cell.column];
   const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
   swatch.style.setProperty("background-color", css(colourOf(store.state.palette.weight, weight)));
@@ -166,10 +196,10 @@ function said({ weights, rows, columns, store }, cell) {
   ];
 }
 
-function enter(view, cell) {
-  const { trace, store, rowPassage, columnPassage, rows, columns } = view;
-  if (cell !== null && view.cell !== null && cell.row === view.cell.row && cell.column === view.cell.column) return;
-  view.cell = cell;
+function enter(grid, cell) {
+  const { trace, store, rowPassage, columnPassage, rows, columns } = grid;
+  if (cell !== null && grid.cell !== null && cell.row === grid.cell.row && cell.column === grid.cell.column) return;
+  grid.cell = cell;
   if (cell === null) return store.set({ pointed: null, met: null });
   const pointed = trace.same({ passage: rowPassage, place: rows[cell.row].tokens[0] });
   return store.set({ pointed, met: trace.same({ passage: columnPassage, place: columns[cell.column].tokens[0] }) });
@@ -182,13 +212,13 @@ function cellAt({ picture, plan, weights }, event) {
   return row >= 0 && column >= 0 && row < weights.rows && column < weights.columns ? { row, column } : null;
 }
 
-function walk(view, event) {
+function walk(grid, event) {
   const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   if (!(event.key in moves)) return;
   event.preventDefault();
   event.stopPropagation();
-  const { row, column } = view.cell ?? { row: 0, column: -moves[event.key][1] };
+  const { row, column } = grid.cell ?? { row: 0, column: -moves[event.key][1] };
   const within = (place, count) => Math.max(0, Math.min(count - 1, place));
-  const [down, right] = view.cell === null ? [0, moves[event.key][1]] : moves[event.key];
-  enter(view, { row: within(row + down, view.weights.rows), column: within(column + right, view.weights.columns) });
+  const [down, right] = grid.cell === null ? [0, moves[event.key][1]] : moves[event.key];
+  enter(grid, { row: within(row + down, grid.weights.rows), column: within(column + right, grid.weights.columns) });
 }

@@ -9,9 +9,19 @@ export function short(number) {
   return number < 0 ? `−${text}` : text;
 }
 
+/** Return a number with the digits that a trace keeps in a page, for files; JSON knows no infinity. */
+export function exact(number) {
+  return Number.isFinite(number) ? Number(number.toPrecision(5)) : null;
+}
+
 /** Return a number that may be below zero with its sign, also where that is +. */
 export function signed(number) {
   return number > 0 ? `+${short(number)}` : short(number);
+}
+
+/** Return a whole number with its thousands apart. */
+export function counted(number) {
+  return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** Return a share of one as a percentage. */

@@ -1,27 +1,59 @@
-// Arrays as they come from Python: {shape, data} with numbers, or with base64 of little-endian floats of 16, 24 or 32 bits.
+// Arrays as they come from Python: numbers, base64 or bytes, of little-endian floats of 16, 24 or 32 bits, or of fourth roots.
 
 /** Return {shape, data: Float32Array}; null in a list of numbers is minus infinity. */
-export function unpack(array) {
-  if (typeof array.data !== "string") {
-    return { shape: array.shape, data: Float32Array.from(array.data, (number) => number ?? -Infinity) };
-  }
-  const bytes = Uint8Array.from(atob(array.data), (letter) => letter.charCodeAt(0));
-  return { shape: array.shape, data: READERS[array.dtype](bytes) };
+export function unpack({ shape, dtype, data, causal = false }) {
+  if (data instanceof Float32Array) return { shape, data };
+  if (Array.isArray(data)) return { shape, data: Float32Array.from(data, (number) => number ?? -Infinity) };
+  const numbers = READERS[dtype](typeof data === "string" ? fromBase64(data) : aligned(data));
+  return { shape, data: causal ? squared(numbers, shape) : numbers };
 }
 
 const READERS = {
   float32: (bytes) => new Float32Array(bytes.buffer),
   float24: fromThreeBytes,
   float16: (bytes) => Float32Array.from(new Uint16Array(bytes.buffer), fromHalf),
+  root16: fromRoots,
 };
 
-/** The upper three bytes of a 32-bit float: five digits, four letters of base64. */
+function fromBase64(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
+/** Bytes at the start of a buffer of their own, where numbers of any width may be read. */
+function aligned(data) {
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data).slice();
+}
+
+/** The upper three bytes of a 32-bit float: five digits. */
 function fromThreeBytes(bytes) {
   const bits = new Uint32Array(bytes.length / 3);
   for (let i = 0, at = 0; i < bits.length; i++, at += 3) {
     bits[i] = (bytes[at] << 8) | (bytes[at + 1] << 16) | (bytes[at + 2] << 24);
   }
   return new Float32Array(bits.buffer);
+}
+
+/** Fourth roots in 65,536 steps: four decimal places of a weight. */
+function fromRoots(bytes) {
+  const roots = new Uint16Array(bytes.buffer);
+  const numbers = new Float32Array(roots.length);
+  for (let i = 0; i < roots.length; i++) {
+    const square = (roots[i] / 65535) * (roots[i] / 65535);
+    numbers[i] = square * square;
+  }
+  return numbers;
+}
+
+/** Lower triangles, row by row, as whole matrices. */
+function squared(numbers, [count, side]) {
+  const data = new Float32Array(count * side * side);
+  for (let k = 0, from = 0, to = 0; k < count; k++) {
+    for (let row = 1; row <= side; from += row, to += side, row++) data.set(numbers.subarray(from, from + row), to);
+  }
+  return data;
 }
 
 function fromHalf(bits) {

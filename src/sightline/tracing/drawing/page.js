@@ -8,44 +8,31 @@ import { glance } from "./glance.js";
 import { lens } from "./lens.js";
 import { lines } from "./lines.js";
 import { matrix } from "./matrix.js";
+import { lookAt } from "./looking.js";
 import { short } from "./numbers.js";
-import { Store } from "./store.js";
+import { readTrace } from "./reading.js";
 import { strips } from "./strip.js";
-import { palette, systemTheme, themeButton } from "./theme.js";
-import { Trace } from "./trace.js";
+import { systemTheme, themeButton } from "./theme.js";
 import { tree } from "./tree.js";
+import { view } from "./view.js";
 import { worth } from "./worth.js";
 
-/** Draw a trace (as JSON from Python) into an element; return {trace, store} for whoever wants to steer it. */
-export function draw(data, root, title) {
+/** Draw a trace (in any form that `readTrace` reads) into an element; return {store, remove} for whoever wants to steer it. */
+export function draw(root, given, title = null) {
   systemTheme();
-  const trace = new Trace(data);
-  const store = new Store({
-    unit: "token",
-    heads: [openingHead(trace)],
-    step: 0,
-    lastStep: Math.max(0, trace.steps.length - 1),
-    picture: "lines",
-    pointed: null,
-    pinned: null,
-    met: null,
-    playing: false,
-    palette: palette(),
-    width: 0,
-    ...fromAddress(trace),
-  });
-  root.append(header(store, title), sentence(trace, store), workbench(trace, store), ...below(trace, store), footer(trace));
-  new ResizeObserver(() => store.set({ width: root.clientWidth })).observe(root);
-  store.set({ width: root.clientWidth });
-  document.addEventListener("keydown", (event) => keys(event, trace, store));
-  remember(store);
-  return { trace, store };
+  const trace = readTrace(given);
+  const store = lookAt(trace, fromAddress(trace));
+  return { store, remove: whole(title)(root, store) };
 }
 
-/** The first head of the last layer that links what is written to what was read. */
-function openingHead({ attentions }) {
-  const crossing = attentions.filter(({ kind }) => kind.endsWith("cross_attention"));
-  return { name: (crossing.length > 0 ? crossing : attentions).at(-1).name, head: 0 };
+/** All views of a trace as one. */
+function whole(title) {
+  return view("page", (trace, scope) => {
+    const parts = [header(scope, title), sentence(scope), workbench(trace, scope), ...below(trace, scope), footer(trace)];
+    scope.listen(document, "keydown", (event) => keys(event, trace, scope));
+    scope.onEnd(remember(scope));
+    return { node: element("div", { class: "parts" }, ...parts), data: null };
+  });
 }
 
 function header(store, title) {
@@ -61,48 +48,45 @@ function switcher(store, entry, label, options) {
   return element("div", { class: "switcher", role: "group", "aria-label": label }, ...buttons);
 }
 
-function sentence(trace, store) {
-  return element("section", { id: "sentence", "aria-label": "The sentence" }, strips(trace, store));
+function sentence(scope) {
+  return scope.mount(strips, element("section", { id: "sentence", "aria-label": "The sentence" }));
 }
 
-function workbench(trace, store) {
+function workbench(trace, scope) {
   const heading = element("h2", { id: "attention-title" });
-  store.watch(["heads"], ({ heads }) => {
+  scope.watch(["heads"], ({ heads }) => {
     heading.textContent = heads.length === 1 ? trace.title(heads[0]) : `Mean of ${heads.length} heads: ${heads.map((head) => trace.title(head)).join("; ")}`;
   });
-  const [asLines, asMatrix] = [element("div"), element("div")];
-  store.watch(["picture"], ({ picture }) => {
+  const [asLines, asMatrix] = [scope.mount(lines, element("div")), scope.mount(matrix, element("div"))];
+  scope.watch(["picture"], ({ picture }) => {
     asLines.hidden = picture !== "lines";
     asMatrix.hidden = picture !== "matrix";
   });
-  asLines.append(lines(trace, store));
-  asMatrix.append(matrix(trace, store));
-  const bar = element("div", { class: "bar-row" }, heading, switcher(store, "picture", "Picture", { lines: "Lines", matrix: "Matrix" }));
+  const bar = element("div", { class: "bar-row" }, heading, switcher(scope, "picture", "Picture", { lines: "Lines", matrix: "Matrix" }));
   const left = element("section", { id: "attention", "aria-labelledby": "attention-title" }, bar, asLines, asMatrix);
-  const all = section("glance", "All heads at a glance", "Each small square is one head, layers down, heads across: its rows look at its columns, the stronger the colour, the more. Click one to open it, shift-click to add it.", glance(trace, store));
+  const all = part(scope, glance, "glance", "All heads at a glance", "Each small square is one head, layers down, heads across: its rows look at its columns, the stronger the colour, the more. Click one to open it, shift-click to add it.");
   if (trace.steps.length === 0) return element("div", {}, left, all);
-  const right = element("section", { id: "film", "aria-label": "Step by step" }, film(trace, store));
+  const right = scope.mount(film, element("section", { id: "film", "aria-label": "Step by step" }));
   return element("div", { class: "workbench" }, left, right, all);
 }
 
-function below(trace, store) {
-  const parts = [];
-  if (trace.alignment !== null && trace.alignment.links.length > 0) {
-    parts.push(section("alignment", "Which word looked at which", "The strongest looks between whole words.", alignment(trace, store)));
-  }
-  if (trace.tree !== null && trace.tree.nodes.length > 0) {
-    parts.push(section("tree", "The beam", "Every beginning the search kept in mind, step by step. The bar under a token is its probability; the way to the result runs along the top.", tree(trace, store)));
-  }
-  if (trace.readout !== null && trace.steps.length > 0) {
-    parts.push(section("lens", "What it would say after each layer", "The hidden state after each layer, read as if it were the last. Early layers were never trained to be read this way.", lens(trace, store)));
-  }
-  if (trace.effects !== null && trace.steps.length > 0) {
-    parts.push(section("worth", "What each head is worth", "Silence one head and see how much less likely the output becomes. Below zero, the head spoke for this output.", worth(trace, store)));
-  }
-  return parts;
+function below(trace, scope) {
+  const parts = [
+    part(scope, alignment, "alignment", "Which word looked at which", "The strongest looks between whole words."),
+    part(scope, tree, "tree", "The beam", "Every beginning the search kept in mind, step by step. The bar under a token is its probability; the way to the result runs along the top."),
+    part(scope, lens, "lens", "What it would say after each layer", "The hidden state after each layer, read as if it were the last. Early layers were never trained to be read this way."),
+    part(scope, worth, "worth", "What each head is worth", "Silence one head and see how much less likely the output becomes. Below zero, the head spoke for this output."),
+  ];
+  return parts.filter((one) => one !== null);
 }
 
-function footer({ family, model, steps, sightline, knocked_out: silent }) {
+/** A part of the page with a view in it; null where the trace has nothing for that view. */
+function part(scope, mounted, id, title, explanation) {
+  const host = scope.mount(mounted, element("div"));
+  return host.firstChild === null ? null : section(id, title, explanation, host);
+}
+
+function footer({ family, model, steps, sightline, precision, knocked_out: silent }) {
   const sizes = Object.entries(model).filter(([name, value]) => /^(d_|n_)|norm_order|positions$/.test(name) && value !== null);
   const facts = sizes.map(([name, value]) => `${name} ${value}`).join(" · ");
   const sum = steps.reduce((all, step) => all + step.log_probability, 0);
@@ -110,7 +94,7 @@ function footer({ family, model, steps, sightline, knocked_out: silent }) {
   return element("footer", {},
     element("p", {}, `${family}: ${facts}${steps.length > 0 ? ` · log-probability of the output ${short(sum)}` : ""}`),
     quiet === "" ? null : element("p", {}, `Silenced throughout: ${quiet}`),
-    element("p", {}, `Layers and heads are counted from 0, as in the code. Keys: ← → step, space plays, L lines, M matrix, W words or tokens, Esc back. Made by Sightline ${sightline}, from this model on this text.`));
+    element("p", {}, `Layers and heads are counted from 0, as in the code. Keys: ← → step, space plays, L lines, M matrix, W words or tokens, Esc back. Weights are true to ${precision ?? "the digits given"}. Made by Sightline ${sightline}, from this model on this text.`));
 }
 
 function keys(event, trace, store) {

@@ -3,6 +3,7 @@
 import { svg } from "./dom.js";
 import { clipped, fromTheRight } from "./texts.js";
 
+export const FAMILY = 'system-ui, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif';
 const GAP = 6;
 const DEPTH = 190;
 const LEAST = 200;
@@ -35,15 +36,13 @@ export function layout(columns, rows, room) {
   };
 }
 
-/** Draw the units of a row. */
-export function drawRow(places, units, font, onUnit) {
+/** Draw the units of a row; the font is that of what they are put into. */
+export function drawRow(places, units, row) {
   return units.map((unit, number) => {
     const { x, y, width, height } = places[number];
-    const text = svg("text", { x: x + width / 2, y: y + height / 2, style: { font } }, clipped(unit.text, 14));
+    const text = svg("text", { x: x + width / 2, y: y + height / 2 }, clipped(unit.text, 14));
     const box = svg("rect", { x, y, width, height, rx: Math.min(6, height / 4) });
-    const node = svg("g", { class: unit.special ? "unit special" : "unit", "data-unit": number }, box, text);
-    onUnit(node, number);
-    return node;
+    return svg("g", { class: unit.special ? "unit special" : "unit", "data-unit": number, "data-row": row }, box, text);
   });
 }
 
@@ -70,7 +69,7 @@ export function textWidth(text, font) {
 }
 
 export function fontOf(size, weight = 500) {
-  return `${weight} ${size}px system-ui, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif`;
+  return `${weight} ${size}px ${FAMILY}`;
 }
 
 function sizes(units, font) {

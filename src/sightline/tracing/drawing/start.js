@@ -3,4 +3,4 @@
 import { draw } from "./page.js";
 
 const { trace, title } = JSON.parse(document.getElementById("trace").textContent);
-draw(trace, document.querySelector("main"), title);
+draw(document.querySelector("main"), trace, title);

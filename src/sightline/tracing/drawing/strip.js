@@ -1,12 +1,13 @@
 // The sentence: its tokens (or words) in a row. Pointing at one follows it everywhere; arrows walk, Enter pins.
 
-import { afterwards } from "./afterwards.js";
 import { element, fill } from "./dom.js";
 import { gazeOf, shares } from "./gaze.js";
-import { short } from "./numbers.js";
+import { exact, short } from "./numbers.js";
 import { colourOf, paint } from "./scale.js";
 import { clipped, fromTheRight, quoted } from "./texts.js";
+import { view } from "./view.js";
 
+const GAP = 4; // between rows, as in theme.css
 const NAMES = {
   transformer: { source: "Read", target: "Written" },
   gpt: { source: "Prompt", target: "Written" },
@@ -14,11 +15,24 @@ const NAMES = {
 };
 
 /** Draw the strips of a trace. */
-export function strips(trace, store) {
+export const strips = view("sentence", (trace, store) => {
   const rows = Object.entries(NAMES[trace.family])
     .filter(([passage]) => trace[passage].tokens.length > 0)
     .map(([passage, name]) => strip(trace, store, passage, name));
-  return element("div", { class: "strips" }, ...rows);
+  return { node: element("div", { class: "strips" }, ...rows), data: () => numbers(trace, store.state) };
+});
+
+/** The tokens (or words) of each strip, and how much each is lit. */
+function numbers(trace, state) {
+  const seen = seenShares(trace, gazeOf(trace, state));
+  const passages = Object.keys(NAMES[trace.family]).map((passage) => {
+    const units = trace.units(passage, state.unit).map((unit) => {
+      const share = seen(trace.same({ passage, place: unit.tokens[0] }), state.unit);
+      return { text: unit.text, special: unit.special, weight: share === null ? null : exact(share) };
+    });
+    return [passage, units];
+  });
+  return { heads: state.heads.map((head) => trace.title(head)), unit: state.unit, step: state.step, ...Object.fromEntries(passages) };
 }
 
 function strip(trace, store, passage, name) {
@@ -31,36 +45,48 @@ function strip(trace, store, passage, name) {
   });
   let chips = [];
   store.watch(["unit"], ({ unit }) => {
-    chips = trace.units(passage, unit).map((one, place) => chip(trace, store, passage, one, place));
+    chips = trace.units(passage, unit).map(chip);
     if (chips.length > 0) chips[0].tabIndex = 0;
     fill(list, ...chips);
   });
-  store.watch(["unit", "heads", "pointed", "pinned", "met", "step", "palette"], (state) =>
-    light(trace, state, passage, chips),
+  store.watch(["unit", "heads", "pointed", "pinned", "met", "step", "palette"], () =>
+    light(trace, store, passage, chips),
   );
+  follow(trace, store, passage, list);
   list.addEventListener("keydown", (event) => walk(event, chips));
   return element("div", { class: "strip-row" }, element("span", { class: "strip-name" }, name), list);
 }
 
-function chip(trace, store, passage, unit, place) {
-  const token = trace.same({ passage, place: unit.tokens[0] });
-  const point = ({ currentTarget: node }) => {
-    const { share } = node; // as it stands before the pointer changes whose look is shown
-    node.title = share === null || share === undefined ? quoted(unit.text) : `${quoted(unit.text)}: ${short(share)}`;
-    store.set({ pointed: token, met: null });
+function chip(unit, place) {
+  const kind = unit.special ? "token special" : "token";
+  return element("button", { type: "button", class: kind, tabindex: -1, "aria-pressed": "false", "data-place": place, dir: "auto" }, clipped(unit.text));
+}
+
+/** Follow pointer, focus and clicks: one listener for all chips, as there may be hundreds. */
+function follow(trace, store, passage, list) {
+  const on = (names, act) => {
+    const listener = ({ target }) => {
+      if (target === list) return;
+      const unit = trace.units(passage, store.state.unit)[target.dataset.place];
+      act(trace.same({ passage, place: unit.tokens[0] }), target, unit);
+    };
+    for (const name of names) list.addEventListener(name, listener, true);
   };
-  const leave = () => store.set({ pointed: null });
-  const pin = () => {
+  on(["mouseenter", "focus"], (token, node, { text }) => {
+    const { share } = node; // as it stands before the pointer changes whose look is shown
+    node.title = share === null || share === undefined ? quoted(text) : `${quoted(text)}: ${short(share)}`;
+    store.set({ pointed: token, met: null });
+  });
+  on(["mouseleave", "blur"], () => store.set({ pointed: null }));
+  on(["click"], (token) => {
     const { pinned } = store.state;
     const again = pinned !== null && pinned.passage === token.passage && pinned.place === token.place;
     store.set({ pinned: again ? null : token });
-  };
-  const on = { mouseenter: point, focus: point, mouseleave: leave, blur: leave, click: pin };
-  const kind = unit.special ? "token special" : "token";
-  return element("button", { type: "button", class: kind, tabindex: -1, "aria-pressed": "false", "data-place": place, dir: "auto", on }, clipped(unit.text));
+  });
 }
 
-function light(trace, state, passage, chips) {
+function light(trace, store, passage, chips) {
+  const { state } = store;
   const gaze = gazeOf(trace, state);
   const units = trace.units(passage, state.unit);
   const token = state.pointed ?? state.pinned;
@@ -84,7 +110,7 @@ function light(trace, state, passage, chips) {
     node.share = share;
   });
   const shown = writing ?? best;
-  if (shown !== null && state.pointed === null) afterwards(chips[0], () => keepInView(chips[shown]));
+  if (shown !== null && state.pointed === null) store.afterwards(chips[0], () => keepInView(chips[shown]));
 }
 
 /** Colour a chip, if that changes anything: there may be hundreds. */
@@ -94,11 +120,11 @@ function tint(chip, colour) {
   paint(chip, colour);
 }
 
-/** Scroll a strip of many rows to the token that matters, and nothing else. */
+/** Scroll a strip of many rows to the token that matters, the row before it on top, and nothing else. */
 function keepInView(chip) {
   const list = chip.parentElement;
   const top = chip.offsetTop - list.scrollTop;
-  if (top < 0 || top + chip.offsetHeight > list.clientHeight) list.scrollTop = chip.offsetTop - list.clientHeight / 2;
+  if (top < 0 || top + chip.offsetHeight > list.clientHeight) list.scrollTop = chip.offsetTop - chip.offsetHeight - 2 * GAP;
 }
 
 /** Return a function that tells how much a token (by its one name) is lit. */

@@ -13,7 +13,7 @@ export function systemTheme() {
   document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** Make the button that changes the theme; the system's own changes are followed too. */
+/** Make the button that changes the theme, for a scope; the system's own changes are followed too. */
 export function themeButton(store) {
   const { dataset } = document.documentElement;
   const node = button("", () => put(dataset.theme === "dark" ? "light" : "dark"));
@@ -22,7 +22,7 @@ export function themeButton(store) {
     node.textContent = theme === "dark" ? "☼ Light" : "☾ Dark";
     store.set({ palette: palette() });
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => put(event.matches ? "dark" : "light"));
+  store.listen(matchMedia("(prefers-color-scheme: dark)"), "change", (event) => put(event.matches ? "dark" : "light"));
   put(dataset.theme);
   return node;
 }

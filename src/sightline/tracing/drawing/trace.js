@@ -60,7 +60,7 @@ export class Trace {
   /** The units of a passage: [{text, tokens, special}]. */
   units(passage, unit) {
     return this.once(`units ${passage} ${unit}`, () =>
-      unit === "word"
+      unit === "word" && this.words !== undefined
         ? this.words[passage]
         : this[passage].tokens.map((token, place) => ({ text: token.text, tokens: [place], special: token.special })),
     );
@@ -68,7 +68,7 @@ export class Trace {
 
   /** Which unit a token is part of. */
   unitOf(passage, place, unit) {
-    if (unit === "token") return place;
+    if (unit === "token" || this.words === undefined) return place;
     return this.once(`owners ${passage}`, () => ownersOf(this.words[passage], this[passage].tokens.length))[place];
   }
 
@@ -82,6 +82,17 @@ export class Trace {
       const [rowPassage, columnPassage] = this.axes(name);
       return joined(plain, this.units(rowPassage, unit), this.units(columnPassage, unit));
     });
+  }
+
+  /** The weight of one head between two units, without the rest of the matrix. */
+  between({ name, head }, unit, row, column) {
+    const { shape: [, rows, columns], data } = this.arrays.get(name);
+    const [rowPassage, columnPassage] = this.axes(name);
+    const { tokens } = this.units(rowPassage, unit)[row];
+    const looked = this.units(columnPassage, unit)[column].tokens;
+    let sum = 0;
+    for (const t of tokens) for (const s of looked) sum += data[(head * rows + t) * columns + s];
+    return sum / tokens.length;
   }
 
   /** The weights of several heads of one kind, averaged. */
@@ -140,10 +151,11 @@ function joined({ rows, columns, data }, rowUnits, columnUnits) {
   const width = columnUnits.length;
   const sums = new Float64Array(rowUnits.length * width);
   for (let t = 0, at = 0; t < rows; t++) {
-    const [start, count] = [rowOwner[t] * width, rowUnits[rowOwner[t]].tokens.length];
-    for (let s = 0; s < columns; s++, at++) sums[start + columnOwner[s]] += data[at] / count;
+    const start = rowOwner[t] * width;
+    const share = 1 / rowUnits[rowOwner[t]].tokens.length;
+    for (let s = 0; s < columns; s++, at++) sums[start + columnOwner[s]] += data[at] * share;
   }
-  return { rows: rowUnits.length, columns: width, data: Float32Array.from(sums) };
+  return { rows: rowUnits.length, columns: width, data: new Float32Array(sums) };
 }
 
 /** For each token the number of the unit it is part of. */

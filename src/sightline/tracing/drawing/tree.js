@@ -1,23 +1,24 @@
 // The beam tree: every hypothesis that was looked at, step by step from left to right, the best along the top.
 
-import { afterwards } from "./afterwards.js";
 import { element, fill, svg } from "./dom.js";
 import { short, windowStart } from "./numbers.js";
 import { fontOf } from "./rows.js";
 import { colourOf, paint } from "./scale.js";
 import { clipped, quoted, visible } from "./texts.js";
 import { unpack } from "./packed.js";
+import { view } from "./view.js";
 
 const [WIDE, HIGH, CHIP, MOST_STEPS] = [104, 27, 84, 24];
 const FATES = { alive: "continued", finished: "complete", pruned: "dropped: others were better" };
 
 /** Draw the tree of a trace that has one. */
-export function tree(trace, store) {
+export const tree = view("tree", (trace, store) => {
+  if (trace.tree === null || trace.tree.nodes.length === 0) return null;
   const rows = ordered(trace.tree.nodes);
   const looked = Object.fromEntries(Object.entries(trace.tree.attention).map(([name, array]) => [name, unpack(array)]));
   const best = pathTo(trace.tree.nodes, trace.tree.nodes.findIndex((node) => node.result === 0));
   const scroller = element("div", { class: "scroller" });
-  const readout = element("output", { class: "readout", "aria-live": "polite" }, "Point at a hypothesis for its numbers.");
+  const readout = element("output", { class: "readout", "aria-live": "polite" }, element("span", { class: "hint" }, "Point at a hypothesis for its numbers."));
   const where = element("div", { class: "strip small" });
   const note = element("p", { class: "note" });
   let chosen = null;
@@ -28,21 +29,22 @@ export function tree(trace, store) {
     fill(readout, ...told(trace.tree.nodes, place));
     fill(where, ...looks(trace, store.state, looked, trace.tree.nodes[place]));
   };
-  const view = { trace, store, rows, best, show, scroller, note };
+  const parts = { trace, store, rows, best, show, scroller, note };
   let first = null;
   store.watch(["step"], ({ step }) => {
     const start = windowStart(first, step, rows.length, MOST_STEPS);
-    if (start !== first) fill(scroller, picture(view, start));
+    if (start !== first) fill(scroller, picture(parts, start));
     first = start;
     for (const node of scroller.querySelectorAll(".node")) node.classList.toggle("now", Number(node.dataset.step) === step);
     const at = (step - first) * WIDE;
-    afterwards(scroller, () => {
+    store.afterwards(scroller, () => {
       if (at < scroller.scrollLeft || at + WIDE > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = at - WIDE;
     });
   });
   store.watch(["heads", "palette"], () => chosen !== null && show(chosen));
-  return element("div", { class: "picture tree" }, scroller, readout, where, note, listing(trace.tree.nodes));
-}
+  const node = element("div", { class: "picture tree" }, scroller, readout, where, note, listing(trace.tree.nodes));
+  return { node, data: () => ({ nodes: trace.tree.nodes }) };
+});
 
 /** Return the nodes' places step by step, children in the order of their parents, the best path first. */
 function ordered(nodes) {
@@ -98,7 +100,7 @@ function chip(node, place, x, y, classes, { store, show }) {
   );
   group.addEventListener("mouseenter", () => show(place));
   group.addEventListener("focus", () => show(place));
-  group.addEventListener("click", () => store.set({ step: Math.min(node.step, store.state.lastStep), playing: false }));
+  group.addEventListener("click", () => store.set({ step: Math.min(node.step, Math.max(0, store.state.trace.steps.length - 1)), playing: false }));
   return group;
 }
 

@@ -2,11 +2,15 @@
 
 import { element, fill } from "./dom.js";
 import { choose } from "./glance.js";
-import { signed } from "./numbers.js";
+import { exact, signed } from "./numbers.js";
 import { colourOf, paint } from "./scale.js";
+import { view } from "./view.js";
+
+const EXPLAINED = "Change of log-probability without the head";
 
 /** Draw the effects of a trace that has them: of the whole output, or of the current step. */
-export function worth(trace, store) {
+export const worth = view("worth", (trace, store) => {
+  if (trace.effects === null || trace.steps.length === 0) return null;
   const { attentions, steps } = trace.effects;
   const [, nHeads, nSteps] = steps.shape;
   const change = (a, head, step) => {
@@ -20,17 +24,23 @@ export function worth(trace, store) {
   store.watch(["palette"], redraw);
   store.watch(["step"], (state) => box.checked && redraw(state));
   const ramp = element("span", { class: "scale" }, element("span", {}, "spoke for it"), element("span", { class: "ramp signed" }), element("span", {}, "against it"));
-  return element("div", { class: "picture" }, element("p", { class: "legend" }, element("label", {}, box, " only the current step"), ramp), body);
-}
+  const node = element("div", { class: "picture" }, element("p", { class: "legend" }, element("label", {}, box, " only the current step"), ramp), element("p", { class: "note" }, EXPLAINED), body);
+  const numbers = () => {
+    const step = box.checked ? store.state.step : null;
+    const changes = attentions.map((name, a) => [name, Array.from({ length: nHeads }, (_, head) => exact(change(a, head, step)))]);
+    return { step, change_of_log_probability: Object.fromEntries(changes) };
+  };
+  return { node, data: numbers };
+});
 
 function table(trace, store, attentions, nHeads, change, colours) {
   const all = attentions.flatMap((_, a) => Array.from({ length: nHeads }, (__, head) => Math.abs(change(a, head))));
   const largest = Math.max(1e-9, ...all.filter(Number.isFinite));
   const head = element("tr", {}, element("th", { class: "corner" }, "attention ╲ head"), ...Array.from({ length: nHeads }, (_, h) => element("th", { scope: "col" }, String(h))));
   const rows = attentions.map((name, a) =>
-    element("tr", {}, element("th", { scope: "row" }, name), ...Array.from({ length: nHeads }, (_, h) => cell(trace, store, { name, head: h }, change(a, h), largest, colours))),
+    element("tr", {}, element("th", { scope: "row" }, ...name.split(/(?<=\.)/).flatMap((word) => [word, element("wbr")])), ...Array.from({ length: nHeads }, (_, h) => cell(trace, store, { name, head: h }, change(a, h), largest, colours))),
   );
-  return element("table", { class: "worth" }, element("caption", {}, "Change of log-probability without the head"), element("tbody", {}, head, ...rows));
+  return element("table", { class: "worth", "aria-label": EXPLAINED }, element("tbody", {}, head, ...rows));
 }
 
 function cell(trace, store, { name, head }, change, largest, colours) {
