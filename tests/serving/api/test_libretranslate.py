@@ -1,0 +1,79 @@
+"""Plain requests as LibreTranslate's clients send them."""
+
+import httpx
+import pytest
+
+from pipelines.tiny import classifier_bundle
+from sightline.pipelines import Classifier
+from sightline.serving import ServingSettings, background
+from sightline.serving.service import service
+
+
+def test_a_text_a_list_and_a_form(http, models):
+    texts = ["the cat", "a dog ran to the house"]
+    wanted = models["phrases"].translate(texts, to="de")
+    ask = {"source": "en", "target": "de", "model": "phrases"}
+    assert http.post("/translate", json={**ask, "q": texts[0]}).json() == {"translatedText": wanted[0]}
+    assert http.post("/translate", json={**ask, "q": texts, "format": "text"}).json() == {"translatedText": wanted}
+    form = http.post("/translate", data={**ask, "q": texts[0], "source": "auto", "api_key": ""})
+    assert form.json() == {"translatedText": wanted[0]}
+
+
+def test_alternatives_are_other_translations(http, models):
+    ask = {"q": "the cat", "source": "auto", "target": "fr", "alternatives": 2, "model": "phrases"}
+    answer = http.post("/translate", json=ask).json()
+    best = models["phrases"].translate("the cat", to="fr", n_best=3)
+    assert [answer["translatedText"], *answer["alternatives"]] == best
+    assert http.post("/translate", data={**ask, "alternatives": "2"}).json() == answer
+
+
+def test_a_model_of_one_direction_takes_any_languages(http, models):
+    answer = http.post("/translate", json={"q": "the cat", "source": "xx", "target": "yy", "model": "one-way"})
+    assert answer.json() == {"translatedText": models["one-way"].translate("the cat")}
+
+
+def test_nothing_to_translate_stays_nothing(http):
+    answer = http.post("/translate", json={"q": ["", " ", "cat"], "target": "de", "model": "phrases"}).json()
+    assert answer["translatedText"][:2] == ["", ""]
+
+
+def test_languages(http):
+    found = {entry["code"]: entry for entry in http.get("/languages").json()}
+    assert set(found) == {"en", "de", "fr"}
+    assert found["de"] == {"code": "de", "name": "German", "targets": ["en", "fr"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"target": "tlh"}, "does not know this language"),
+        ({"source": "tlh"}, "does not know this language"),
+        ({"format": "html"}, "format"),
+        ({"alternatives": 9}, "--max-choices"),
+        ({"api_key": "secret-key"}, "api_key"),
+        ({"model": "gpt"}, "POST /v1/completions"),
+        ({"model": None}, "several models"),
+        ({"glossary": "x"}, "glossary is not supported"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(http, more, said):
+    answer = http.post("/translate", json={"q": "the cat", "target": "de", "model": "phrases", **more})
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert "secret" not in answer.text
+
+
+def test_languages_are_told_apart_by_a_classifier_of_languages_only(http):
+    answer = http.post("/detect", json={"q": "the cat"})
+    assert answer.status_code == 404
+    assert "serve a classifier" in answer.json()["error"]["message"]
+
+
+def test_detection_by_a_classifier_of_languages():
+    model = Classifier(classifier_bundle())
+    model.labels = ("en", "de", "pt-BR")[: len(model.labels)]
+    with background(service({"languages": model}, ServingSettings(port=0))) as url:
+        found = httpx.post(f"{url}/detect", json={"q": "the cat"}, timeout=20).json()
+    assert {one["language"] for one in found} == set(model.labels)
+    assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
+    assert found[0]["confidence"] == max(one["confidence"] for one in found)
