@@ -227,3 +227,15 @@ def test_long_token_stays_on_the_page(kind, letter):
         box = text.get_window_extent(renderer)
         assert 0 <= box.x0 < box.x1 <= figure.bbox.width
         assert 0 <= box.y0 < box.y1 <= figure.bbox.height
+
+
+@pytest.mark.parametrize("title", ["W" * 200, "曙" * 90, "a " * 200])
+@pytest.mark.parametrize("kind", ["matrix", "lines"])
+def test_long_title_stays_on_the_page_and_is_whole(kind, title):
+    figure = draw(kind, translation(sentence(3), ["W" * 40]), title=title)
+    figure.set_dpi(300)  # as in a file: at few points an inch letters are rounded
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.texts]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+    written = "".join(text.get_text() for text in figure.texts if text.get_weight() == "bold")
+    assert written.replace(" ", "") == title.replace(" ", "")

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.label import POINTS, breadth, label
+from sightline.tracing.figures.label import POINTS, breadth, fitted, label
 from sightline.tracing.figures.sheet import Sheet
 from sightline.tracing.figures.style import FAINT, INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT
 
@@ -22,6 +22,8 @@ WORDS, NEIGHBORS, LISTS = 300, 5, 6
 HEIGHT, LIST = 4.2, 1.55
 OFFSETS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 """Where a label may stand beside its point, the best place first."""
+GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.3}
+"""Of a label that lines may run through."""
 FURTHER = tuple((right * far, up * far) for far in (1.6, 2.4, 3.2) for right, up in OFFSETS)
 """Where the label of a word that must be named may stand besides."""
 
@@ -136,6 +138,7 @@ def write_word(
                 weight="bold" if kind == 0 else "normal",
                 parse_math=False,
                 zorder=3,
+                bbox=GROUND if kind < 2 else None,
                 arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.4} if (right, up) in FURTHER else None,
             )
             return
@@ -152,9 +155,10 @@ def draw_lists(sheet: Sheet, near: dict[str, list[Any]], *, left: float) -> None
     size = min(SMALL + 0.5, line * POINTS * 0.8)
     y = sheet.top + line / 2
     for word, found in near.items():
-        sheet.write(left, y, label(word), size=size + 0.5, color=WEIGHT, weight="bold")
+        heading = fitted(label(word), LIST, size + 0.5, bold=True)
+        sheet.write(left, y, heading, size=size + 0.5, color=WEIGHT, weight="bold")
         for one in found:
             y += line
-            sheet.write(left + 0.08, y, label(one.word), size=size)
+            sheet.write(left + 0.08, y, fitted(label(one.word), LIST - 0.5, size), size=size)
             sheet.write(left + LIST, y, f"{one.similarity:.3f}".replace("-", "−"), size=size, color=QUIET, ha="right")
         y += line * 1.6

@@ -21,6 +21,8 @@ from sightline.tracing.trace import Trace
 
 POSITIONS = 64
 """So many are shown, unless it is said otherwise."""
+MOST_CURVED = 64
+"""Positions over which curves are drawn."""
 CURVES = ((POSITION, "-"), (INK, (0, (5, 1.5))), ("#a8b03a", (0, (1.2, 1.2))), (QUIET, (0, (5, 1.5, 1.2, 1.5))))
 """Colours, and kinds of line, which grey print tells apart too."""
 HEIGHT = 3.5
@@ -118,7 +120,7 @@ def positions(
     draw_curves(curve_axes, codes, curves)
     heading(matrix, "position × depth")
     heading(alike, "similarity of positions")
-    heading(curve_axes, "chosen depths")
+    heading(curve_axes, "chosen depths" if n_positions <= MOST_CURVED else f"chosen depths, first {MOST_CURVED}")
     draw_scale(sheet, x + square + 0.1, top, square)
     return sheet.figure
 
@@ -140,7 +142,8 @@ def draw_similarity(axes: Axes, codes: Float[np.ndarray, "T E"]) -> None:
 
 
 def draw_curves(axes: Axes, codes: Float[np.ndarray, "T E"], depths: Sequence[int]) -> None:
-    """Draw some depths over the positions, each named at its end."""
+    """Draw some depths over the positions, each named at its end; the fast ones among many would be a black area."""
+    codes = codes[:MOST_CURVED]
     for place, depth in enumerate(depths):
         color, style = CURVES[place % len(CURVES)]
         axes.plot(codes[:, depth], color=color, linestyle=style, linewidth=1.0, label=f"{depth}")

@@ -1,5 +1,6 @@
 """A white page measured in inches from its upper left corner, with a title if one is wanted and a line of notes."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class Sheet:
         """Draw the scale of the attention weights of so many tokens; one that is not linear says so."""
         scale = weight_scale(longest)
         is_linear = not isinstance(scale, PowerNorm)
+        words = "attention weight" if is_linear else "attention weight (root scale)"
+        left = min(left, self.width - MARGIN - width - 0.09 - breadth(words, SMALL))  # long labels leave little room
         axes = self.axes(left, top + 0.05, width, 0.07, bare=False)
         axes.imshow(
             np.asarray(scale.inverse(np.linspace(0.0, 1.0, 128)))[None],
@@ -74,17 +77,25 @@ class Sheet:
         axes.set_xticks([float(scale(mark)) for mark in marks], [f"{mark:g}" for mark in marks])
         axes.set_yticks([])
         axes.tick_params(labelsize=SMALL)
-        words = "attention weight" if is_linear else "attention weight (root scale)"
         self.write(left + width + 0.09, top + 0.085, words, size=SMALL, color=QUIET)
 
 
 def wrapped(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
-    """Return a text as lines that fit into so many inches; a word that is too long has a line of its own."""
+    """Return a text as lines that fit into so many inches; a word that is too long for one is cut into several."""
     lines = [""]
-    for word in text.split():
+    for word in (piece for whole in text.split() for piece in pieces(whole, room, size, bold=bold)):
         longer = f"{lines[-1]} {word}".strip()
         if lines[-1] and breadth(longer, size, bold=bold) > room:
             lines.append(word)
         else:
             lines[-1] = longer
     return lines
+
+
+def pieces(word: str, room: float, size: float, *, bold: bool = False) -> Iterator[str]:
+    """Yield a word in parts that fit into so many inches: Chinese and Thai have no blanks."""
+    while len(word) > 1 and breadth(word, size, bold=bold) > room:
+        n = next((n for n in range(len(word) - 1, 1, -1) if breadth(word[:n], size, bold=bold) <= room), 1)
+        yield word[:n]
+        word = word[n:]
+    yield word
