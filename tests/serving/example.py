@@ -74,7 +74,7 @@ def example_router() -> Router:
     @router.post(
         "/v1/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {"text/event-stream": {"schema": {}}}}},
     )
     async def stream(body: Echo) -> StreamingResponse:
         async def events() -> AsyncIterator[bytes]:

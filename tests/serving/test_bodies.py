@@ -20,7 +20,7 @@ from .wire import asked, post, statuses
         ({"text": 1}, "text: must be a valid string", "text", "invalid_value"),
         ({"text": "a", "times": "3"}, "times: must be a valid integer", "times", "invalid_value"),
         ({"text": "a", "times": True}, "times: must be a valid integer", "times", "invalid_value"),
-        ({"text": "a", "times": 1.0}, "times: must be a valid integer", "times", "invalid_value"),
+        ({"text": "a", "times": 1.5}, "times: must be a valid integer", "times", "invalid_value"),
         ({"text": "a", "times": 9}, "times: must be less than or equal to 8", "times", "invalid_value"),
         ({"text": "a", "tags": ["b", 1]}, "tags.1: must be a valid string", "tags.1", "invalid_value"),
         ({"text": "a", "kind": "odd"}, "kind: must be 'plain' or 'loud'", "kind", "invalid_value"),
@@ -34,6 +34,12 @@ def test_wrong_body_is_told_by_field_and_never_echoed(client, body, message, par
     assert answer.status_code == 400
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     assert answer.json() == {"error": error}
+
+
+def test_whole_number_may_be_written_with_a_point(client):
+    """JSON has one kind of number: what says "integer" of itself must take 8.0."""
+    headers = {"content-type": "application/json"}
+    assert client.post("/v1/echo", content=b'{"text": "a", "times": 8.0}', headers=headers).json()["times"] == 8
 
 
 def test_all_wrong_fields_are_told_at_once_but_not_thousands(client):

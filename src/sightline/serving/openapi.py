@@ -72,7 +72,10 @@ def complete(operation: dict[str, Any], *, path: str, keys: bool, form: bool) ->
     answers = operation["responses"]
     answers.pop("422", None)
     for status, text in possible.items():
-        answers.setdefault(str(status), {"description": text, "content": content})
+        answers.setdefault(str(status), {"description": text})
+    for status, answer in answers.items():
+        if status.startswith(("4", "5")):
+            answer.setdefault("content", content)
     if keys:
         operation["security"] = [{"bearer": []}, {"key": []}]
     if form and body:
