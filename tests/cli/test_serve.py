@@ -1,0 +1,115 @@
+"""`sightline serve` as a person starts it: in a process of its own, asked by the lines it prints, ended by a signal."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from pipelines.tiny import generator_bundle, many_languages_bundle
+from sightline.bundle import save
+from sightline.cli.main import main
+
+PROGRAM = [sys.executable, "-m", "sightline.cli.main", "serve"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    save(many_languages_bundle(), root / "Phrases 2")
+    save(generator_bundle(), root / "gpt")
+    return root
+
+
+@contextmanager
+def server(*arguments, **environment):
+    """Run the command; give the process, its address and all it has said."""
+    command = [*PROGRAM, *map(str, arguments), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    said: list[str] = []
+    try:
+        for line in process.stderr:
+            said.append(line.rstrip("\n"))
+            if "/health" in line or ("/v1/models" in line and len([s for s in said if "curl" in s]) == 3):
+                break
+        url = re.search(r"http://\S+", said[0])
+        yield process, url.group() if url else "", said
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+        process.stderr.close()
+
+
+def test_it_says_where_it_is_and_its_lines_work(folders):
+    with server(folders / "Phrases 2", f"story={folders / 'gpt'}") as (process, url, said):
+        lines = [line.strip() for line in said if line.strip().startswith("curl ")]
+        assert len(lines) == 3
+        for line in lines:
+            _, address, *options = shlex.split(line)
+            data = options[options.index("-d") + 1] if options else None
+            headers = {"content-type": "application/json"}
+            answer = httpx.post(address, content=data, headers=headers) if data else httpx.get(address)
+            assert answer.status_code == 200, (line, answer.text)
+        assert [model["id"] for model in httpx.get(f"{url}/v1/models").json()["data"]] == ["phrases-2", "story"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+def test_what_is_being_written_is_finished_when_it_stops(folders):
+    """T18: the stream that runs ends with its reason, new requests are refused, and the process leaves by itself."""
+    with server(f"story={folders / 'gpt'}") as (process, url, _):
+        body = {"model": "story", "prompt": "the", "max_tokens": 40, "temperature": 1, "seed": 1, "stream": True}
+        with httpx.Client(timeout=30) as client, client.stream("POST", f"{url}/v1/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            first = next(lines)
+            process.send_signal(signal.SIGTERM)
+            rest = list(lines)
+        assert first.startswith("data: ")
+        assert rest[-2:] == ["data: [DONE]", ""] or rest[-1] == "data: [DONE]"
+        assert '"finish_reason": "' in "".join(rest)
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_key_is_needed_when_there_is_one(folders):
+    with server(folders / "gpt", SIGHTLINE_API_KEY="a-long-secret") as (_, url, said):
+        assert httpx.get(f"{url}/v1/models").status_code == 401
+        assert httpx.get(f"{url}/v1/models", headers={"x-api-key": "a-long-secret"}).status_code == 200
+        assert "a-long-secret" not in "".join(said)
+
+
+def test_a_port_in_use_is_said_before_anything_is_loaded(folders, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        begun = time.monotonic()
+        assert main(["serve", str(folders / "gpt"), "--port", str(port)]) == 1
+        assert time.monotonic() - begun < 20
+    assert f"port {port} is in use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "code"),
+    [
+        (["nowhere"], "nowhere", 2),
+        (["bad name!=gpt"], "is no id for a model", 2),
+        (["gpt", "--host", "0.0.0.0"], "--api-key", 2),  # noqa: S104
+        (["gpt", "--api-key", "short"], "--api-key", 2),
+        (["gpt", "--max-queue", "0"], "--max-queue", 2),
+        (["a=gpt", "a=gpt"], "two models are called", 2),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_line(folders, monkeypatch, capsys, arguments, said, code):
+    monkeypatch.chdir(folders)
+    assert main(["serve", *arguments, "--port", "0"]) == code
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
