@@ -104,6 +104,15 @@ def test_t21_allowed_host_passes_and_the_refusal_names_the_option():
     assert "--allowed-host" in refusal.json()["error"]["message"]
 
 
+def test_t21_server_for_everybody_is_reached_by_its_addresses_and_not_by_everybody_s():
+    """Browsers take 0.0.0.0 for this machine, so a page elsewhere could ask for it."""
+    everywhere = "0.0.0.0"  # noqa: S104 - with a key, on a free port
+    with background(example_app(host=everywhere, keys=(KEY,))) as url:
+        assert httpx.get(url + "/health").status_code == 200
+        for host in (everywhere, f"{everywhere}:80", "[::]", "evil.com"):
+            assert httpx.get(url + "/health", headers={"host": host}).status_code == 421
+
+
 @pytest.fixture(scope="module")
 def locked():
     app = example_app(keys=(KEY, OTHER_KEY))

@@ -11,6 +11,7 @@ from sightline.serving.facts import Scope, header_values
 from sightline.serving.problem import Problem
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+WILDCARDS = ("", "0.0.0.0", "[::]")  # noqa: S104 - "every address" is a place to listen, but nobody's name
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,252}))(?::[0-9]{1,5})?")
 
 
@@ -21,7 +22,7 @@ class Hosts:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = {bracketed(name.lower()) for name in (*LOOPBACK, *names)}
+        self.names = {bracketed(name.lower()) for name in (*LOOPBACK, *names)} - set(WILDCARDS)
 
     def check(self, scope: Scope) -> None:
         """Refuse a request that was meant for somebody else."""

@@ -16,7 +16,7 @@ LARGEST = 1 << 63
 EXACT = 1 << 53
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 LONG = re.compile(r"[0-9]{19}")  # no shorter whole number is too large
-BRACKETS = {ord("["): "[", ord("{"): "[", ord("]"): "]", ord("}"): "]"}
+BRACKETS: dict[int, int | None] = {**dict.fromkeys(range(128)), **str.maketrans("[{]}", "[[]]")}
 
 
 def parse(data: bytes) -> object:
@@ -55,8 +55,7 @@ def depth_exceeds(text: str, deepest: int) -> bool:
     """Return whether valid JSON is nested deeper: one level is taken away at a time, each in one quick pass."""
     if text.count("[") + text.count("{") <= deepest:
         return False
-    bare = STRING.sub("", text)
-    brackets = "".join(re.findall(r"[\[\]{}]+", bare)).translate(BRACKETS)
+    brackets = STRING.sub("", text).translate(BRACKETS)
     for _ in range(deepest):
         if not brackets:
             return False

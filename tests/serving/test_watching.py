@@ -1,0 +1,59 @@
+"""What whoever watches over the server can see: the log, the figures, and the id that brings them together."""
+
+import logging
+import re
+
+import httpx
+import pytest
+
+from sightline.serving import background
+
+from .example import example_app
+from .wire import asked, until
+
+
+@pytest.fixture
+def lines(caplog):
+    """The lines of the log of requests, as they come."""
+    caplog.set_level(logging.INFO, logger="sightline.access")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "sightline.access"]
+
+
+def test_every_request_is_one_line_with_its_id(url, lines):
+    answer = httpx.get(url + "/v1/things/a?size=2")
+    assert until(lambda: len(lines()) == 1)
+    assert re.fullmatch(rf"GET /v1/things/a 200 \d+ms {answer.headers['x-request-id']}", lines()[0])
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [("/a%0aGET%20/fake%20200", "/a%0aGET%20/fake%20200"), ("/" + "a" * 5000, "/" + "a" * 199), ("/?key=secret", "/")],
+)
+def test_line_cannot_be_forged_or_made_endless(url, lines, target, told):
+    asked(url, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert until(lambda: len(lines()) == 1)
+    assert lines()[0].split(" ")[1] == told
+
+
+def test_refusal_before_any_route_is_a_line_too(url, lines):
+    answer = asked(url, b"junk\r\n\r\n")
+    assert until(lambda: len(lines()) == 1)
+    told = re.search(rb"x-request-id: (\w+)", answer)
+    assert told is not None
+    assert lines()[0] == f"- - 400 0ms {told[1].decode()}"
+
+
+def test_figures_count_by_route_and_never_by_what_a_client_made_up():
+    with background(example_app()) as url, httpx.Client(base_url=url) as client:
+        for name in ("a", "b", "c"):
+            client.get(f"/v1/things/{name}")
+            client.get(f"/nothing/{name}")
+            client.request("BREW", "/health")
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = answer.text.splitlines()
+    assert 'sightline_requests_total{method="GET",route="/v1/things/{name}",status="200"} 3' in lines
+    assert 'sightline_requests_total{method="GET",route="none",status="404"} 3' in lines
+    assert 'sightline_request_seconds_count{route="/v1/things/{name}"} 3' in lines
+    assert "sightline_requests_in_progress 1" in lines
+    assert "BREW" not in answer.text
