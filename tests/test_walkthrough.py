@@ -26,7 +26,7 @@ TEXT = (DOCS / "walkthrough.md").read_text(encoding="utf-8")
 NUMBERS = json.loads((DOCS / "figures" / "numbers.json").read_text(encoding="utf-8"))
 TRUE = [number for group in NUMBERS.values() for number in group.values()]
 NAMED = re.compile(r"`([\w.]+)`\s+\(`([\w/]+\.py)`\)")
-SHOWN = re.compile(r"!\[[^\]]+\]\(([^)]+)\)")
+SHOWN = re.compile(r'<img src="([^"]+)" width="\d+" alt="[^"]+">')
 
 
 def named_in(document: str) -> list[tuple[str, str]]:
