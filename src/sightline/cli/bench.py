@@ -97,6 +97,34 @@ def trace(
 
 
 @app.command()
+def serve(
+    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    clients: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="So many ask at once.")] = 64,
+    requests: Annotated[int, typer.Option(min=1, metavar="N", help="So often each, in a turn.")] = 4,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Serve a translator to many clients at once and to one at a time, beside the simplest handler there is.
+
+    Example: sightline bench serve --clients 64
+    """
+    from dataclasses import asdict
+
+    from sightline.serving.comparison import bench_serve
+
+    results = bench_serve(
+        size.value, clients=clients, requests_each=requests, rounds=rounds, after_round=tell_progress(rounds)
+    )
+    if as_json:
+        typer.echo(json.dumps([asdict(result) for result in results], indent=2))
+        return
+    typer.echo(f"30 tokens into 30, {size.value}; medians of {rounds} interleaved turns")
+    for one in results:
+        speed = f"{one.tokens_per_second:9,.0f} tokens/s   p50 {one.p50 * 1e3:8,.0f} ms   p99 {one.p99 * 1e3:8,.0f} ms"
+        typer.echo(f"  {one.name:32}{speed}" + (f"   {one.failures} failed" if one.failures else ""))
+
+
+@app.command()
 def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
     """Time how soon a fresh interpreter answers.
 
