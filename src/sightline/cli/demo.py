@@ -14,7 +14,7 @@ def demo(
         bool, typer.Option("--serve/--no-serve", help="Whether to open the studio afterwards, where there is one.")
     ] = True,
 ) -> None:
-    """Train the built-in phrase translator (six languages, any to any), show its score and some translations.
+    """Train the built-in phrase translator (six languages, any to any), show its score and some translations, draw one.
 
     \b
     Examples:
