@@ -8,6 +8,7 @@ import pytest
 from sightline.tracing import drawing
 
 from .drawn import drawn_trace
+from .models import pipeline, text_for
 from .test_page_in_browser import browser
 
 __all__ = ["browser"]
@@ -33,15 +34,36 @@ window.studio = {
 };
 </script>"""
 
+WHOLE = """async () => {
+  const { draw } = await import("./page.js");
+  const { show } = await import("./looking.js");
+  const { readTrace } = await import("./reading.js");
+  document.body.replaceChildren(document.createElement("main"));
+  const { store, remove } = draw(document.querySelector("main"), await (await fetch("./one.plain")).json(), "live");
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => {
+    const parts = [...document.querySelectorAll("section")].map(({ id }) => id);
+    done([document.querySelectorAll(".strip .token").length, parts.includes("tree"), store.listeners.length]);
+  })));
+  const seen = [await drawn()];
+  for (const name of ["gpt", "filler", "one"]) {
+    show(store, readTrace(await (await fetch(`./${name}.bin`)).arrayBuffer()));
+    seen.push(await drawn());
+  }
+  remove();
+  return [...seen, document.querySelector("main").childNodes.length + store.listeners.length];
+}"""
+
 
 @pytest.fixture(scope="module")
 def address():
     traces = {"one": drawn_trace(6), "two": drawn_trace(9, OTHER)}
+    traces |= {name: pipeline(name).trace(text_for(name)) for name in ("gpt", "filler")}
     files = {"/": ("text/html", PAGE.encode()), "/theme.css": ("text/css", drawing.stylesheet().encode())}
     files |= {f"/{name}.js": ("text/javascript", source.encode()) for name, source in drawing.modules().items()}
     for name, trace in traces.items():
         for kind, type_ in (("json", "application/json"), ("text", "text/plain")):
             files[f"/{name}.{kind}"] = (type_, drawing.json_of(trace).encode())
+        files[f"/{name}.plain"] = ("application/json", trace.to_json().encode())
         files[f"/{name}.bin"] = ("application/octet-stream", drawing.bytes_of(trace))
 
     class Answer(BaseHTTPRequestHandler):
@@ -112,3 +134,13 @@ def test_removed_view_leaves_nothing_and_the_other_goes_on(mounted):
     page.evaluate("studio.remove(1)")
     assert page.evaluate("studio.store.listeners.length") == 0
     assert page.locator("#right *").count() == 0
+
+
+def test_whole_page_draws_traces_of_every_family_one_after_the_other(mounted):
+    first, gpt, filler, last, left = mounted("json").evaluate(WHOLE)
+    written = pipeline("gpt").trace(text_for("gpt"))
+    assert first[:2] == [12, True]
+    assert gpt[:2] == [len(written.source.tokens) + len(written.target.tokens), False]
+    assert filler[:2] == [len(pipeline("filler").trace(text_for("filler")).source.tokens), False]
+    assert last == first  # nobody is left listening to what is gone
+    assert left == 0

@@ -40,6 +40,8 @@ function* painted(trace, { unit, palette }, tiles) {
     paint(trace, tile, pooled, unit, table);
     yield;
   }
+  const other = unit === "word" ? "token" : "word"; // prepared, so that changing to it is quick
+  for (const { head } of tiles) yield pooledOf(trace, head, other);
 }
 
 function pooledOf(trace, head, unit) {

@@ -10,7 +10,7 @@ export function atLeisure(pieces) {
     while (performance.now() < end) if (pieces.next().done) return;
     timer = setTimeout(go, SLICE);
   };
-  const frame = requestAnimationFrame(() => (timer = setTimeout(go)));
+  const frame = requestAnimationFrame(() => (timer = setTimeout(go, SLICE)));
   return () => {
     cancelAnimationFrame(frame);
     clearTimeout(timer);

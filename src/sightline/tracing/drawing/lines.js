@@ -29,6 +29,7 @@ export const lines = view("lines", (trace, store) => {
   };
   store.watch(["heads", "unit"], redraw);
   store.watch(["pointed", "pinned", "met", "step"], () => drawn !== null && width > 0 && emphasize(trace, store, drawn, scroller));
+  scroller.addEventListener("pointerover", ({ target }) => target.localName === "path" && name(target, drawn.weights, drawn.units));
   store.measure(gauge, (measured) => {
     width = measured;
     redraw(store.state);
@@ -132,25 +133,25 @@ function line({ data, columns }, { top, bottom, flat }, at) {
 
 function emphasize(trace, store, drawn, scroller) {
   const { state } = store;
-  const { weights, places, quiet, loud, rows, columns, units } = drawn;
+  const { weights, places, quiet, loud, rows, columns } = drawn;
   const { row, column } = gazeOf(trace, state);
   const lit = [];
   if (row !== null) for (let c = 0; c < weights.columns; c++) lit.push(row * weights.columns + c);
   else if (column !== null) for (let r = 0; r < weights.rows; r++) lit.push(r * weights.columns + column);
   const strong = lit.filter((at) => weights.data[at] >= 0.0005);
   quiet.classList.toggle("hushed", strong.length > 0);
-  fill(loud, ...strong.map((at) => titled(line(weights, places, at), weights, at, units)));
+  fill(loud, ...strong.map((at) => line(weights, places, at)));
   rows.forEach((node, number) => node.classList.toggle("looks", number === row));
   const best = strongest(weights, row);
   columns.forEach((node, number) => node.classList.toggle("looked-at", number === column || number === best));
   if (row !== null && !places.flat && state.pointed === null) store.afterwards(scroller, () => keepInView(scroller, places.bottom[row]));
 }
 
-function titled(path, { data, columns }, at, units) {
-  const [row, column] = [Math.floor(at / columns), at % columns];
-  const text = `${quoted(units.rows[row].text)} looks at ${quoted(units.columns[column].text)}: ${short(data[at])}`;
-  path.append(svg("title", {}, text));
-  return path;
+/** Say the number of a line when it is pointed at. */
+function name(path, { data, columns }, units) {
+  const [row, column] = [Number(path.dataset.row), Number(path.dataset.column)];
+  const text = `${quoted(units.rows[row].text)} looks at ${quoted(units.columns[column].text)}: ${short(data[row * columns + column])}`;
+  fill(path, svg("title", {}, text));
 }
 
 function strongest({ data, columns }, row) {

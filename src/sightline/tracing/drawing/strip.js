@@ -45,7 +45,7 @@ function strip(trace, store, passage, name) {
   });
   let chips = [];
   store.watch(["unit"], ({ unit }) => {
-    chips = trace.units(passage, unit).map(chip);
+    chips = chipsOf(trace.units(passage, unit));
     if (chips.length > 0) chips[0].tabIndex = 0;
     fill(list, ...chips);
   });
@@ -57,9 +57,16 @@ function strip(trace, store, passage, name) {
   return element("div", { class: "strip-row" }, element("span", { class: "strip-name" }, name), list);
 }
 
-function chip(unit, place) {
-  const kind = unit.special ? "token special" : "token";
-  return element("button", { type: "button", class: kind, tabindex: -1, "aria-pressed": "false", "data-place": place, dir: "auto" }, clipped(unit.text));
+/** Make the chips of all units, copies of one, which is faster where there are hundreds. */
+function chipsOf(units) {
+  const blank = element("button", { type: "button", class: "token", tabindex: -1, "aria-pressed": "false", dir: "auto" });
+  return units.map(({ text, special }, place) => {
+    const chip = blank.cloneNode();
+    if (special) chip.className = "token special";
+    chip.dataset.place = place;
+    chip.textContent = clipped(text);
+    return chip;
+  });
 }
 
 /** Follow pointer, focus and clicks: one listener for all chips, as there may be hundreds. */

@@ -2,12 +2,14 @@
 
 // Control characters, and those that change direction or take no room (but for the two joiners that letters need).
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const PLAIN = /^ ?[!-~]+$/;
 const STRONG = /[A-Za-z\u00c0-\u058f\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u0900-\u1fff\u3040-\ud7ff]/;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 
 /** Return a token's text with its blanks and its hidden characters made visible. */
 export function visible(text) {
   if (text === "") return "∅";
+  if (PLAIN.test(text)) return text.startsWith(" ") ? `·${text.slice(1)}` : text; // most are, and there may be hundreds
   return text
     .replace(/\n/g, "⏎")
     .replace(/\t/g, "⇥")
@@ -17,7 +19,9 @@ export function visible(text) {
 
 /** Return the visible text, cut to a number of characters. */
 export function clipped(text, length = 18) {
-  const letters = [...visible(text)];
+  const shown = visible(text);
+  if (shown.length <= length) return shown;
+  const letters = [...shown];
   return letters.length <= length ? letters.join("") : `${letters.slice(0, length - 1).join("")}…`;
 }
 
