@@ -11,8 +11,9 @@ from matplotlib.text import Text
 from sightline.errors import InputError
 from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
 from sightline.tracing.figures.attention_lines import FAINTEST, is_drawn
-from sightline.tracing.figures.heads import FINEST, pooled
+from sightline.tracing.figures.heads import FINEST, arranged, pooled
 from sightline.tracing.figures.label import label
+from sightline.tracing.figures.style import TALLEST
 
 from .handmade import HEADS, LAYERS, continuation, sentence, translation
 
@@ -239,3 +240,17 @@ def test_long_title_stays_on_the_page_and_is_whole(kind, title):
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
     written = "".join(text.get_text() for text in figure.texts if text.get_weight() == "bold")
     assert written.replace(" ", "") == title.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("n_layers", "n_heads"), [([2, 2, 2], 4), ([6, 6, 6], 8), ([6, 6, 6], 16), ([12], 12), ([24], 16), ([1], 1)]
+)
+def test_small_matrices_are_never_smaller_than_they_must_be(n_layers, n_heads):
+    """The parts of a large model stand one below the other, where side by side nobody could read them."""
+    cell, places, height = arranged(n_layers, n_heads, PAGE)
+    assert cell >= 0.3
+    assert height <= TALLEST
+    for number, (left, top) in enumerate(places):
+        assert 0 <= left < left + cell * n_heads <= PAGE
+        assert top + cell * n_layers[number] <= height
+    assert len({left for left, _ in places}) == 1 or len({top for _, top in places}) == 1

@@ -1,6 +1,7 @@
 """All heads of all layers at a glance: a small matrix for each, layers downwards, heads across."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -8,11 +9,12 @@ from matplotlib.figure import Figure
 
 from sightline.tracing.figures.attention_matrix import frame
 from sightline.tracing.figures.sheet import BAR, Sheet
-from sightline.tracing.figures.style import LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHTS, weight_scale
+from sightline.tracing.figures.style import LABEL, MARGIN, PAGE, QUIET, SMALL, TALLEST, WEIGHTS, weight_scale
 from sightline.tracing.figures.view import TITLES, chosen_name, layer_of, part_of, parts
 from sightline.tracing.trace import Trace
 
-LARGEST = 1.6
+LARGEST, READABLE = 1.6, 0.4
+"""Inches of a small matrix: the most, and what it should have."""
 FINEST = 60
 """Rows or columns of a small matrix; of more, the largest weights of some are shown together."""
 BETWEEN = 0.24
@@ -30,26 +32,44 @@ def heads(trace: Trace, *, attention: str | None = None, title: str | None = Non
         groups = {part: groups[part]}
     order = [part for part in ("encoder", "decoder", "cross") if part in groups]
     n_heads = len(trace.attention(groups[order[0]][0]))
-    n_layers = max(map(len, groups.values()))
-    room = width - 2 * MARGIN - len(order) * NUMBERS - (len(order) - 1) * BETWEEN
-    cell = min(room / (len(order) * n_heads), LARGEST)
-    group_width = NUMBERS + cell * n_heads
-    left = (width - len(order) * group_width - (len(order) - 1) * BETWEEN) / 2
+    cell, places, height = arranged([len(groups[part]) for part in order], n_heads, width)
     longest = max(max(trace.attention(name).shape[1:]) for names in groups.values() for name in names)
     every = math.ceil(longest / FINEST)
-    sheet = Sheet(width, HEADING + cell * n_layers + 0.06 + BAR, title=title, notes=note(every))
-    for number, part in enumerate(order):
-        draw_group(sheet, trace, groups[part], left + number * (group_width + BETWEEN), cell, every)
-    sheet.weight_bar(left + NUMBERS, sheet.bottom - BAR)
+    sheet = Sheet(width, height + 0.06 + BAR, title=title, notes=note(every))
+    for part, (left, top) in zip(order, places, strict=True):
+        draw_group(sheet, trace, groups[part], left, sheet.top + top, cell, every)
+    sheet.weight_bar(places[0][0] + NUMBERS, sheet.bottom - BAR)
     return sheet.figure
 
 
-def draw_group(sheet: Sheet, trace: Trace, names: list[str], left: float, cell: float, every: int) -> None:
+def arranged(
+    n_layers: Sequence[int], n_heads: int, width: int | float
+) -> tuple[float, list[tuple[float, float]], float]:
+    """Return the inches of a cell, where each group stands, and how high they are: side by side if they can be read so,
+    else one below the other.
+    """
+    n, room = len(n_layers), width - 2 * MARGIN
+    tallest = TALLEST - BAR - HEADING
+    beside = min((room - n * NUMBERS - (n - 1) * BETWEEN) / (n * n_heads), tallest / max(n_layers), LARGEST)
+    below = min((room - NUMBERS) / n_heads, (tallest - (n - 1) * HEADING) / sum(n_layers), LARGEST)
+    if beside >= min(READABLE, below):
+        group = NUMBERS + beside * n_heads
+        left = (width - n * group - (n - 1) * BETWEEN) / 2
+        places = [(left + number * (group + BETWEEN), 0.0) for number in range(n)]
+        return beside, places, HEADING + beside * max(n_layers)
+    left = (width - NUMBERS - below * n_heads) / 2
+    tops = [HEADING * number + below * sum(n_layers[:number]) for number in range(n + 1)]
+    return below, [(left, top) for top in tops[:-1]], tops[-1]
+
+
+def draw_group(
+    sheet: Sheet, trace: Trace, names: list[str], left: float, above: float, cell: float, every: int
+) -> None:
     """Draw the heads of one attention of all layers."""
-    top, x = sheet.top + HEADING, left + NUMBERS
+    top, x = above + HEADING, left + NUMBERS
     numbers = trace.heads if trace.heads is not None else range(len(trace.attention(names[0])))
     heading = TITLES[part_of(names[0])]
-    sheet.write(x, sheet.top + 0.09, heading.capitalize(), size=LABEL)
+    sheet.write(x, above + 0.09, heading.capitalize(), size=LABEL)
     size = min(SMALL, cell * 30)
     for place, head in enumerate(numbers):
         words = f"head {head}" if cell > 0.42 else str(head)
