@@ -51,6 +51,7 @@ def serve(
     from sightline.serving import Limits, ServingSettings, bind
     from sightline.serving import serve as answer
     from sightline.serving.service import service
+    from sightline.studio import site
 
     settings = ServingSettings(
         host=host,
@@ -64,7 +65,12 @@ def serve(
     )
     with bind(settings) as taken:  # before models are loaded: a port in use is said at once
         opened = open_models(models)
-        app = service(opened, dataclasses.replace(settings, port=taken.getsockname()[1]))
+        app = service(
+            opened,
+            dataclasses.replace(settings, port=taken.getsockname()[1]),
+            more_routers=site.routers,
+            public_paths=site.public_paths(),
+        )
         answer(app, taken, started=lambda url: welcome(url, opened, with_key=bool(settings.keys)))
 
 

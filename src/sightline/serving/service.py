@@ -1,6 +1,6 @@
 """Models, scheduler, interface and guards put together: the application that `sightline serve` runs."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ def service(
     models: Mapping[str, Pipeline],
     settings: ServingSettings,
     *,
-    more_routers: Iterable[APIRouter] = (),
+    more_routers: Callable[[Desk], Iterable[APIRouter]] = lambda _: (),
     public_paths: Iterable[str] = (),
 ) -> Application:
     """Return the application that answers for these models; it works while it is served."""
@@ -38,7 +38,7 @@ def service(
     desk = Desk(Shelf(models), scheduler, limits)
     app = create_app(
         settings,
-        routers=[*routers(desk), *more_routers],
+        routers=[*routers(desk), *more_routers(desk)],
         public_paths=public_paths,
         metrics=metrics,
         lifespan=at_work,
