@@ -29,7 +29,7 @@ def test_examples_name_only_options_that_are_there(name, capsys):
     assert set(re.findall(r"\s(--[a-z-]+)", " ".join(examples))) <= options
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("train", "demo")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("train", "demo", "serve")])
 def test_command_speaks_json(name, capsys):
     assert "--json" in help_of(name, capsys)
 
