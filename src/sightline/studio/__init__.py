@@ -12,13 +12,17 @@ In `static/`:
     views.js                   which views there are, and for which models
 
 A view is a module that exports `mount(host, app)`: it draws into the element and returns a function that removes it.
+A link that is followed removes the view and mounts it anew; what the view itself writes into the address does not.
 `app` has
 
-    model               the card of the chosen model, as GET /v1/models tells it; `models` has all
+    model               the card of the chosen model, as GET /v1/models tells it, with an `example` to ask; `models` has
+                        all
     ask(path, body)     a POST (a GET without a body) whose JSON comes back; what is refused is thrown, its message a
                         sentence for people. `askBytes` gives an ArrayBuffer, `stream` the events of a stream
     place               `get(name)`, `set({name: value})`: what the address remembers for this view, so that a link
                         restores it; null forgets
+    themed(store)       gives the store of drawing modules the `palette` of light or dark, now and at each change;
+                        returns a function that ends this
 
 Drawing modules are imported from "/drawing/NAME.js". Texts only ever become text nodes (`element` of dom.js).
 """

@@ -4,11 +4,27 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from sightline.pipelines import Pipeline, Translator
+from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
 from sightline.serving.api.desk import Desk
 from sightline.serving.api.shelf import WORK
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
+
+
+PROMPTS: dict[type[Pipeline], str] = {
+    Chat: "Hi how are you",
+    Generator: "Once",
+    Filler: "The [MASK] dog",
+    Classifier: "What a day",
+}
+"""What each kind of model may be asked, to see it at work."""
+
+
+class Example(BaseModel):
+    """Something to ask a model."""
+
+    text: str
+    to: str | None = Field(default=None, description="Translation: into which language, where there is a choice.")
 
 
 class ModelCard(BaseModel):
@@ -23,6 +39,7 @@ class ModelCard(BaseModel):
     parameters: int
     max_length: int | None = Field(description="The most tokens it takes; null for no limit of its own.")
     languages: list[str] = Field(description="Those it translates into, where there is a choice.")
+    example: Example = Field(description="Something to ask it.")
 
 
 class ModelList(BaseModel):
@@ -58,4 +75,14 @@ def card(name: str, model: Pipeline) -> ModelCard:
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages) if isinstance(model, Translator) else [],
+        example=example_for(model),
     )
+
+
+def example_for(model: Pipeline) -> Example:
+    """Return something to ask a model."""
+    if not isinstance(model, Translator):
+        return Example(text=PROMPTS.get(type(model), "What a day"))
+    if len(model.languages) < 2:
+        return Example(text="Good morning")
+    return Example(text="March 14, 2026", to="de" if "de" in model.languages else model.languages[1])

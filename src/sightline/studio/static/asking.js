@@ -35,13 +35,22 @@ export async function* stream(path, body, { signal } = {}) {
 
 async function answered(path, body, signal) {
   for (;;) {
-    const answer = await fetch(path, options(body, signal));
+    const answer = await fetched(path, options(body, signal));
     if (answer.status === 401) {
       sessionStorage.setItem(KEY, await askForKey(sessionStorage.getItem(KEY) !== null));
       continue;
     }
     if (!answer.ok) throw new Error(await sentence(answer));
     return answer;
+  }
+}
+
+async function fetched(path, wishes) {
+  try {
+    return await fetch(path, wishes);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer: is it still running?");
   }
 }
 

@@ -12,8 +12,8 @@ export function link(view, wishes) {
   return `#/${view}${query ? `?${query}` : ""}`;
 }
 
-/** Return what one view has of the address: `get(name)` and `set({name: value})`, null forgetting. */
-export function placeOf(view) {
+/** Return what one view has of the address: `get(name)` and `set({name: value})`, null forgetting; `told` hears of changes. */
+export function placeOf(view, told = () => {}) {
   const here = () => current().view === view;
   return {
     get: (name) => (here() ? current().wishes.get(name) : null),
@@ -24,7 +24,10 @@ export function placeOf(view) {
         if (value === null || value === undefined) wishes.delete(name);
         else wishes.set(name, value);
       }
-      history.replaceState(null, "", link(view, wishes));
+      const address = link(view, wishes);
+      if (address === location.hash) return; // browsers ration such changes
+      history.replaceState(null, "", address);
+      told();
     },
   };
 }

@@ -1,21 +1,31 @@
 // The frame: which model, which view, light or dark. What is shown is said by the address alone.
 
 import { button, element, fill } from "/drawing/dom.js";
-import { Store } from "/drawing/store.js";
 import { Scope } from "/drawing/scope.js";
-import { systemTheme, themeButton } from "/drawing/theme.js";
+import { Store } from "/drawing/store.js";
+import { palette, systemTheme, themeButton } from "/drawing/theme.js";
 import { ask, askBytes, stream } from "./asking.js";
 import { current, link, placeOf } from "./place.js";
 import { viewsFor } from "./views.js";
 
-const bar = document.getElementById("bar");
 const host = document.getElementById("view");
 let remove = () => {};
-let shown = null;
+let latest = 0;
 
 systemTheme();
-const look = new Scope(new Store({ palette: null }));
-const theme = themeButton(look);
+const look = new Scope(new Store({ palette: palette() }));
+const choice = element("select", { "aria-label": "Model", on: { change: () => { location.hash = link(current().view, { model: choice.value }); } } });
+const nav = element("nav", { "aria-label": "Views" });
+fill(document.getElementById("bar"), element("h1", {}, "Sightline"), choice, nav, element("div", { class: "tools" }, themeButton(look)));
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is taken
+  host.focus();
+});
+
+/** Give a store the colours of the theme, now and whenever it changes; return a function that ends this. */
+function themed(store) {
+  return look.store.watch(["palette"], (state) => store.set({ palette: state.palette }));
+}
 
 /** Show what the address says; what it does not say is filled in. */
 async function show(models) {
@@ -27,23 +37,33 @@ async function show(models) {
     wishes.set("model", model.id);
     history.replaceState(null, "", link(view.name, wishes));
   }
-  drawBar(models, model, fitting, view);
-  if (shown === `${view.name} ${model.id}`) return;
-  shown = `${view.name} ${model.id}`;
+  const turn = ++latest;
   remove();
+  remove = () => {};
+  document.title = `${view.title} · ${model.id} · Sightline`;
+  choice.value = model.id;
+  drawLinks(model, fitting, view);
   fill(host, element("p", { class: "waiting" }, "…"));
   const { mount } = await import(`./${view.name}.js`);
+  if (turn !== latest) return; // somebody has gone on meanwhile
   fill(host);
-  document.title = `${view.title} · ${model.id} · Sightline`;
-  remove = mount(host, { model, models, ask, askBytes, stream, place: placeOf(view.name) });
+  const place = placeOf(view.name, () => drawLinks(model, fitting, view));
+  remove = mount(host, { model, models, ask, askBytes, stream, place, themed });
 }
 
-function drawBar(models, model, fitting, view) {
-  const kept = (name) => link(name, { model: model.id, ...(current().wishes.get("text") ? { text: current().wishes.get("text") } : {}) });
-  const choice = element("select", { "aria-label": "Model", on: { change: () => { location.hash = link(view.name, { model: choice.value }); } } },
-    ...models.map(({ id }) => element("option", { value: id, selected: id === model.id }, id)));
-  const links = fitting.map(({ name, title }) => element("a", { href: kept(name), "aria-current": name === view.name ? "page" : null }, title));
-  fill(bar, element("h1", {}, "Sightline"), choice, element("nav", { "aria-label": "Views" }, ...links), element("div", { class: "tools" }, theme));
+/** Draw the links to the views, which take the text along. */
+function drawLinks(model, fitting, view) {
+  const text = current().wishes.get("text");
+  const wishes = text ? { model: model.id, text } : { model: model.id };
+  const focused = nav.contains(document.activeElement);
+  if (nav.children.length !== fitting.length) fill(nav, ...fitting.map(() => element("a")));
+  fitting.forEach(({ name, title }, place) => {
+    const one = nav.children[place];
+    one.textContent = title;
+    one.href = link(name, wishes);
+    one.ariaCurrent = name === view.name ? "page" : null;
+  });
+  if (focused) nav.querySelector("[aria-current]").focus();
 }
 
 /** Say what went wrong, and offer to try again. */
@@ -53,6 +73,7 @@ function fail(error) {
 
 try {
   const { data } = await ask("/v1/models");
+  fill(choice, ...data.map(({ id }) => element("option", { value: id }, id)));
   addEventListener("hashchange", () => show(data).catch(fail));
   await show(data);
 } catch (error) {
