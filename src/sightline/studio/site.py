@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from sightline.serving import Problem, Router
 from sightline.serving.api import Desk
+from sightline.studio import positions, words
 from sightline.studio.assets import assets
 
 
@@ -14,9 +15,9 @@ def public_paths() -> list[str]:
     return list(assets())
 
 
-def routers(desk: Desk) -> Sequence[Router]:  # noqa: ARG001 - what views ask will need it
+def routers(desk: Desk) -> Sequence[Router]:
     """Return the routers of the page and of what its views ask."""
-    return [page_router()]
+    return [page_router(), positions.router(desk), words.router(desk)]
 
 
 def page_router() -> Router:

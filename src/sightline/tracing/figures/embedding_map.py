@@ -16,6 +16,7 @@ from sightline.errors import InputError
 from sightline.tracing.figures.label import POINTS, breadth, fitted, label
 from sightline.tracing.figures.sheet import Sheet
 from sightline.tracing.figures.style import FAINT, INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT
+from sightline.tracing.projection import principal, unit_vectors
 
 WORDS, NEIGHBORS, LISTS = 300, 5, 6
 """Words on the map, neighbours of each chosen word, chosen words."""
@@ -26,23 +27,6 @@ GROUND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.3}
 """Of a label that lines may run through."""
 FURTHER = tuple((right * far, up * far) for far in (1.6, 2.4, 3.2) for right, up in OFFSETS)
 """Where the label of a word that must be named may stand besides."""
-
-
-def principal(vectors: Float[np.ndarray, "n E"]) -> tuple[Float[np.ndarray, "n 2"], Float[np.ndarray, "2"]]:
-    """Return the vectors in the two directions in which they differ most, and the share of variance of each.
-
-    Signs are chosen so that the largest coordinate is positive: the same vectors give the same map everywhere.
-    """
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    directions, lengths, _ = np.linalg.svd(centred, full_matrices=False)
-    flat = np.zeros((len(vectors), 2))
-    n = min(2, len(lengths))
-    flat[:, :n] = directions[:, :n] * lengths[:n]
-    extreme = flat[np.abs(flat).argmax(axis=0), (0, 1)]
-    flat *= np.where(extreme < 0, -1.0, 1.0)
-    shares = np.zeros(2)
-    shares[:n] = lengths[:n] ** 2 / max(float((lengths**2).sum()), np.finfo(float).tiny)
-    return flat, shares
 
 
 def embedding_map(
@@ -63,8 +47,7 @@ def embedding_map(
     beside = [one.word for found in near.values() for one in found]
     shown = list(dict.fromkeys([*chosen, *beside, *listed[:most]]))
     vectors = np.asarray(pipeline.word_vectors(shown).float().numpy())
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    flat, shares = principal(unit)
+    flat, shares = principal(unit_vectors(vectors))
     notes = (
         f"{len(shown)} words by the two directions in which their vectors (of length 1) differ most, which hold "
         f"{shares.sum():.0%} of the variance. Lines lead to the nearest in all dimensions; the lists give the cosines."

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from sightline.errors import InputError
-from sightline.model.positions import rotation_table, sinusoid_table
 from sightline.tracing.figures.sheet import Sheet
 from sightline.tracing.figures.style import INK, LABEL, PAGE, POSITION, QUIET, SIGNED, signed_scale
+from sightline.tracing.position_codes import position_codes, similarities, sinusoids
 from sightline.tracing.trace import Trace
 
 POSITIONS = 64
@@ -26,21 +26,6 @@ MOST_CURVED = 64
 CURVES = ((POSITION, "-"), (INK, (0, (5, 1.5))), ("#a8b03a", (0, (1.2, 1.2))), (QUIET, (0, (5, 1.5, 1.2, 1.5))))
 """Colours, and kinds of line, which grey print tells apart too."""
 HEIGHT = 3.5
-
-
-def position_codes(model: Any, *, n: int = POSITIONS) -> Float[np.ndarray, "T E"]:
-    """Return the codes of the first positions of a model, or of a pipeline that has one."""
-    model = getattr(model, "model", model)
-    config = model.config
-    n = min(n, config.max_length or n)
-    if config.positions == "rotary":
-        cosine, sine = rotation_table(n, config.d_head, config.rotary_base)
-        return interleaved(sine[:n].numpy(), cosine[:n].numpy())
-    if config.positions == "learned":
-        embedding = model.source_embedding if hasattr(model, "source_embedding") else model.embedding
-        codes: np.ndarray = embedding.positions.weight[:n].detach().float().cpu().numpy()
-        return codes
-    return sinusoids(n, config.d_model, kind=config.positions)
 
 
 def traced_codes(trace: Trace) -> Float[np.ndarray, "T E"]:
@@ -59,27 +44,6 @@ def kind_of(drawn_from: Any) -> str:
     config = getattr(getattr(drawn_from, "model", drawn_from), "config", None)
     is_rotary = getattr(config, "positions", None) == "rotary"
     return "Sines and cosines of the angles by which queries and keys are turned. " if is_rotary else ""
-
-
-def sinusoids(n: int, width: int, *, kind: str) -> Float[np.ndarray, "T E"]:
-    """Return the sinusoids of the first positions."""
-    if not kind.startswith("sinusoidal"):
-        raise InputError(f"this model has no codes of positions (positions = {kind!r}): there is nothing to draw")
-    table: np.ndarray = sinusoid_table(n, width, halves=kind == "sinusoidal_halves")[:n].numpy()
-    return table
-
-
-def interleaved(sine: Float[np.ndarray, "T half"], cosine: Float[np.ndarray, "T half"]) -> Float[np.ndarray, "T D"]:
-    """Return sines and cosines in turn."""
-    return np.stack((sine, cosine), axis=-1).reshape(len(sine), -1)
-
-
-def similarities(codes: Float[np.ndarray, "T E"]) -> Float[np.ndarray, "T T"]:
-    """Return the cosine of the angle between every two codes."""
-    lengths = np.linalg.norm(codes, axis=1, keepdims=True)
-    unit = codes / np.where(lengths > 0, lengths, 1.0)
-    alike: np.ndarray = unit @ unit.T
-    return alike
 
 
 def chosen_depths(width: int) -> list[int]:
