@@ -38,7 +38,7 @@ class Echoed(Body):
 class Form(Body):
     q: str = Field(max_length=1000)
     target: Literal["de", "fr"]
-    alternatives: Annotated[int, Field(strict=False, ge=0, le=4)] = 0
+    alternatives: Annotated[int, Field(ge=0, le=4)] = 0
 
 
 @dataclass

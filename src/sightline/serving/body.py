@@ -1,6 +1,7 @@
 """The body of a request: read whole, within its limit, as JSON (or, where a route says so, as a form)."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,7 @@ from sightline.serving.problem import Problem, plain
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 64
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -24,13 +26,16 @@ class Body(BaseModel):
 
 
 def accepts_form(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint be asked by a form too. All its values are texts: give numbers `Field(strict=False)`."""
+    """Let an endpoint be asked by a form too, all of whose values are texts: whole numbers are read as such."""
     endpoint.accepts_form = True  # type: ignore[attr-defined]
     return endpoint
 
 
-async def with_parsed_body(request: Request, *, form: bool) -> Request:
-    """Return the request with its JSON parsed strictly, so that FastAPI does not parse it its own way."""
+async def with_parsed_body(request: Request, *, form: bool, numbers: Collection[str] = ()) -> Request:
+    """Return the request with its JSON parsed strictly, so that FastAPI does not parse it its own way.
+
+    `numbers` are the fields that hold whole numbers, which a form cannot tell from texts.
+    """
     kind = content_type(request)
     if kind not in ((JSON, FORM) if form else (JSON,)):
         raise unsupported(f"send the body as {JSON}" + (f" or {FORM}" if form else "") + ", with this Content-Type")
@@ -43,7 +48,7 @@ async def with_parsed_body(request: Request, *, form: bool) -> Request:
         scope = {**request.scope, "headers": [*headers, (b"content-type", JSON.encode())]}
         request = Request(scope, request.receive)
         request._body = data
-        request._json = parse_form(data)
+        request._json = with_numbers(parse_form(data), numbers)
     else:
         request._json = strict_json.parse(data)
     return request
@@ -80,6 +85,26 @@ def parse_form(data: bytes) -> dict[str, object]:
         before = fields.get(name)
         fields[name] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
     return fields
+
+
+def with_numbers(fields: dict[str, object], names: Collection[str]) -> dict[str, object]:
+    """Return a form whose fields of these names are numbers, where they are written like one."""
+    return {
+        name: int(value) if name in names and isinstance(value, str) and WHOLE.fullmatch(value) else value
+        for name, value in fields.items()
+    }
+
+
+def whole_numbers(body: object) -> frozenset[str]:
+    """Return the fields of a body that hold whole numbers."""
+    if not (isinstance(body, type) and issubclass(body, BaseModel)):
+        return frozenset()
+    properties = body.model_json_schema().get("properties", {})
+    return frozenset(
+        name
+        for name, schema in properties.items()
+        if "integer" in (schema.get("type"), *(one.get("type") for one in schema.get("anyOf", ())))
+    )
 
 
 def unsupported(message: str) -> Problem:

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.serving.body import with_parsed_body
+from sightline.serving.body import whole_numbers, with_parsed_body
 from sightline.serving.gone import CancelledWhenGone
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -32,10 +32,11 @@ class StrictRoute(APIRoute):
         """Return FastAPI's handler with the body read before and the client watched meanwhile."""
         handler = super().get_route_handler()
         has_body, form = self.body_field is not None, self.accepts_form
+        numbers = whole_numbers(self.body_field.field_info.annotation if self.body_field else None)
 
         async def strict(request: Request) -> Response:
             if has_body:
-                request = await with_parsed_body(request, form=form)
+                request = await with_parsed_body(request, form=form, numbers=numbers)
             else:
                 await request.body()
             async with CancelledWhenGone(request):

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import Classifier, Translator, Writing
 from sightline.serving.api.desk import Desk
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body, accepts_form
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
@@ -25,7 +26,7 @@ class TranslateBody(Body):
     source: str = Field(AUTO, description='The language of the text, or "auto": the models see that for themselves.')
     target: str = Field(description="The language to translate into.")
     format: Literal["text"] = Field("text", description="Plain text; HTML is not taken.")
-    alternatives: Annotated[int, Field(ge=0, strict=False)] = Field(0, description="So many other translations.")
+    alternatives: Annotated[int, Field(ge=0)] = Field(0, description="So many other translations.")
     api_key: Literal[""] = Field("", description="Send the key as a header: Authorization: Bearer …")
     model: str | None = Field(None, description="Which model, where several translate. (Not LibreTranslate's.)")
 
@@ -61,7 +62,7 @@ class Detected(BaseModel):
 
 def router(desk: Desk) -> Router:
     """Return the routes that translate."""
-    routes = Router(tags=["LibreTranslate"])
+    routes = Router(tags=["LibreTranslate"], responses=NO_MODEL)
     known = languages_of(desk.shelf.of_kind(Translator).values())
 
     @routes.post("/translate", summary="Translate", response_model_exclude_none=True)

@@ -1,4 +1,4 @@
-"""/trace: what a model did with a text, as JSON, or its numbers as bytes."""
+"""/trace: what a model did with a text: as JSON, as the bytes that a page draws, or its numbers alone."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,14 +9,16 @@ from starlette.responses import Response
 
 from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
 from sightline.serving.api.desk import Desk
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
 from sightline.tracing import Trace
+from sightline.tracing.drawing import bytes_of
 
 MOST_BYTES = 64 << 20
 MOST_NAMES = 200
-SAFETENSORS = "application/octet-stream"
+BYTES = "application/octet-stream"
 
 
 class TraceBody(Body):
@@ -26,7 +28,9 @@ class TraceBody(Body):
     input: str = Field(description="What the model reads.")
     to: str | None = Field(None, description="Translation: into which language.")
     target: str | None = Field(None, description="Show how this would be written, instead of what the model writes.")
-    beam: Annotated[int, Field(ge=1)] | None = None
+    beam: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Search with this many hypotheses; a model that else draws at random then does not."
+    )
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     probes: Annotated[list[str], Field(max_length=MOST_NAMES)] = Field(
         ["*.weights"], description="Names of values, * standing for anything."
@@ -38,20 +42,21 @@ class TraceBody(Body):
     knockouts: bool = False
     hypotheses: bool = False
     knock_out: dict[str, list[int]] = Field({}, description="Heads to silence: decoder.1.cross_attention: [0].")
-    format: Literal["json", "safetensors"] = Field(
-        "json", description="All of the trace as JSON, its arrays in base64; or the probes alone, as bytes."
+    format: Literal["json", "drawing", "safetensors"] = Field(
+        "json",
+        description="All of the trace as JSON, its arrays in base64; what a page draws, as bytes; or the probes alone.",
     )
 
 
 def router(desk: Desk) -> Router:
     """Return the route that shows what a model did."""
-    routes = Router(tags=["Sightline"])
+    routes = Router(tags=["Sightline"], responses=NO_MODEL)
     answers: dict[int | str, dict[str, Any]] = {
         200: {
             "description": "The trace.",
             "content": {
                 "application/json": {"schema": {"type": "object"}},
-                SAFETENSORS: {"schema": {"type": "string"}},
+                BYTES: {"schema": {"type": "string"}},
             },
         }
     }
@@ -66,7 +71,7 @@ def router(desk: Desk) -> Router:
         what = lambda texts: [written(model.trace(text, **options), body.format) for text in texts]  # noqa: E731
         # A key of its own: no two traces are asked for in the same words, so they are never put together.
         [answer], _ = await desk.read(request, model, object(), what, [read], param="input")
-        return Response(answer, media_type="application/json" if body.format == "json" else SAFETENSORS)
+        return Response(answer, media_type="application/json" if body.format == "json" else BYTES)
 
     return routes
 
@@ -81,9 +86,11 @@ def options_for(model: Pipeline, body: TraceBody) -> dict[str, Any]:
         options["to"] = body.to
     elif body.to is not None:
         raise Problem(400, "to: this model does not translate", param="to", code="invalid_value")
-    given = {name: value for name, value in of_writers.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in of_writers.items() if value is not None}
     if given and not writes:
         raise Problem(400, "beam, max_tokens and target are for models that write", code="invalid_value")
+    if body.beam is not None:
+        given["sample"] = False
     return {**options, **given, "limit": MOST_BYTES}
 
 
@@ -91,4 +98,6 @@ def written(trace: Trace, form: str) -> bytes:
     """Return a trace as it is sent."""
     if form == "json":
         return trace.to_json(packed=True).encode("utf-8")
+    if form == "drawing":
+        return bytes_of(trace)
     return save({name: trace[name] for name in trace.names})

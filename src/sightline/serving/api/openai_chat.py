@@ -12,6 +12,7 @@ from sightline.serving.api.decoding_fields import DecodingFields
 from sightline.serving.api.desk import Desk
 from sightline.serving.api.openai_usage import FinishReason, StreamOptions, Usage, finish_reason, new_id, now
 from sightline.serving.api.server_sent import EventStream
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
@@ -87,7 +88,7 @@ class ChatCompletion(BaseModel):
 
 def router(desk: Desk) -> Router:
     """Return the route that replies."""
-    routes = Router(tags=["OpenAI"])
+    routes = Router(tags=["OpenAI"], responses=NO_MODEL)
 
     @routes.post("/v1/chat/completions", summary="Reply", response_model=ChatCompletion)
     async def chat(body: ChatBody, request: Request) -> ChatCompletion | Response:

@@ -12,6 +12,7 @@ from sightline.serving.api.decoding_fields import DecodingFields
 from sightline.serving.api.desk import Desk
 from sightline.serving.api.openai_usage import FinishReason, StreamOptions, Usage, finish_reason, new_id, now
 from sightline.serving.api.server_sent import EventStream
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.route import Router
 from sightline.serving.work import Work
 
@@ -48,7 +49,7 @@ class Completion(BaseModel):
 
 def router(desk: Desk) -> Router:
     """Return the route that goes on with texts."""
-    routes = Router(tags=["OpenAI"])
+    routes = Router(tags=["OpenAI"], responses=NO_MODEL)
 
     @routes.post("/v1/completions", summary="Go on with a prompt", response_model=Completion)
     async def completions(body: CompletionBody, request: Request) -> Completion | Response:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from sightline.pipelines import Pipeline
 from sightline.serving.api.desk import Desk
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body
 from sightline.serving.route import Router
 
@@ -47,7 +48,7 @@ class EmbeddingList(BaseModel):
 
 def router(desk: Desk) -> Router:
     """Return the route that gives vectors."""
-    routes = Router(tags=["OpenAI"])
+    routes = Router(tags=["OpenAI"], responses=NO_MODEL)
 
     @routes.post("/v1/embeddings", summary="Make vectors of texts")
     async def embeddings(body: EmbeddingBody, request: Request) -> EmbeddingList:

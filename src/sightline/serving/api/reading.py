@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from sightline.pipelines import Classification, Classifier, Filler
 from sightline.serving.api.desk import Desk
+from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
@@ -66,7 +67,7 @@ class Filled(BaseModel):
 
 def router(desk: Desk) -> Router:
     """Return the routes of models that read."""
-    routes = Router(tags=["Sightline"])
+    routes = Router(tags=["Sightline"], responses=NO_MODEL)
 
     @routes.post("/classify", summary="Classify texts, pairs of texts, or words")
     async def classify(body: ClassifyBody, request: Request) -> Classified:

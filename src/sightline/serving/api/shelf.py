@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sightline.errors import RefusedError
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
@@ -11,6 +11,11 @@ from sightline.serving.problem import Problem
 
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SomePipeline = TypeVar("SomePipeline", bound=Pipeline)
+
+NO_MODEL: dict[int | str, dict[str, Any]] = {
+    404: {"description": "No model of this server has this name, or does this."}
+}
+"""What every route answers that asks a model."""
 
 WORK = {
     Translator: ("translates", "POST /translate"),
