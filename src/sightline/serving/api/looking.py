@@ -18,7 +18,7 @@ from sightline.tracing.drawing import bytes_of
 
 MOST_BYTES = 64 << 20
 MOST_NAMES = 200
-BYTES = "application/octet-stream"
+SAFETENSORS = "application/octet-stream"
 
 
 class TraceBody(Body):
@@ -56,7 +56,7 @@ def router(desk: Desk) -> Router:
             "description": "The trace.",
             "content": {
                 "application/json": {"schema": {"type": "object"}},
-                BYTES: {"schema": {"type": "string"}},
+                SAFETENSORS: {"schema": {"type": "string"}},
             },
         }
     }
@@ -71,7 +71,7 @@ def router(desk: Desk) -> Router:
         what = lambda texts: [written(model.trace(text, **options), body.format) for text in texts]  # noqa: E731
         # A key of its own: no two traces are asked for in the same words, so they are never put together.
         [answer], _ = await desk.read(request, model, object(), what, [read], param="input")
-        return Response(answer, media_type="application/json" if body.format == "json" else BYTES)
+        return Response(answer, media_type="application/json" if body.format == "json" else SAFETENSORS)
 
     return routes
 
