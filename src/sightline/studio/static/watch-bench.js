@@ -19,7 +19,7 @@ import { outcome } from "./watch-outcome.js";
 /** Draw all views of a store into an element; return a function that removes them. */
 export function bench(host, store, acts) {
   const scope = new Scope(store);
-  fill(host, sentence(scope), workbench(scope, acts), ...below(scope, acts), footer(scope));
+  fill(host, result(scope), sentence(scope), workbench(scope, acts), ...below(scope, acts), footer(scope));
   scope.listen(document, "keydown", (event) => keys(event, scope, acts));
   return () => {
     scope.end();
@@ -27,12 +27,14 @@ export function bench(host, store, acts) {
   };
 }
 
-function sentence(scope) {
+function result(scope) {
   const said = element("p", { class: "outcome", "aria-live": "polite" });
   scope.watch(["trace"], ({ trace, knocked }) => fill(said, ...outcome(trace, knocked)));
-  const units = switcher(scope, "unit", "Show", { token: "Tokens", word: "Words" });
-  const tokens = scope.mount(strips, element("div"));
-  return element("section", { id: "sentence", "aria-label": "The sentence" }, element("div", { class: "bar-row" }, said, units), tokens);
+  return element("div", { class: "bar-row result" }, said, switcher(scope, "unit", "Show", { token: "Tokens", word: "Words" }));
+}
+
+function sentence(scope) {
+  return scope.mount(strips, element("section", { id: "sentence", "aria-label": "The sentence" }));
 }
 
 /** Buttons of which one is on. */

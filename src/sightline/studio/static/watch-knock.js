@@ -52,11 +52,9 @@ function changes(scope, { trace, knocked: { whole, again }, palette }) {
   if (again === null || whole.steps.length === 0) return [];
   const after = probabilities(whole, again);
   const rows = whole.steps.map(({ log_probability: logarithm, candidates, chosen }, step) => row(scope, step, candidates[chosen].text, Math.exp(logarithm), after[step], palette.signed));
-  const [first, then] = [said(whole), said(trace)];
-  const text = (nodes) => nodes.map((node) => node.textContent).join("");
-  const verdict = text(first) === text(then) ? "The output stays the same." : "The output is another one.";
+  const text = (one) => said(one).map((node) => node.textContent).join("");
+  const verdict = text(whole) === text(trace) ? "The output stays the same." : "The output is another one.";
   return [
-    element("dl", { class: "before-after" }, element("dt", {}, "With all heads"), element("dd", { "data-output": "before" }, ...first), element("dt", {}, "Without"), element("dd", { "data-output": "after" }, ...then)),
     element("p", { class: "note" }, `${verdict} Below: how likely each token of the first output was, and is now.`),
     element("div", { class: "scroller shifts" }, element("table", {},
       element("thead", {}, element("tr", {}, ...["Token", "with", "without", "change"].map((name) => element("th", { scope: "col" }, name)))),

@@ -4,16 +4,17 @@ import { element } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
 import { clipped } from "/drawing/texts.js";
 
-/** Return the nodes of that line; where heads are silent, what it would have been with them comes first. */
+/** Return the nodes of that line; where heads are silent, what it was with them comes first. */
 export function outcome(trace, { whole, without }) {
   if (without.length === 0) return withNumber(trace);
-  const heads = without.length === 1 ? "1 head" : `${without.length} heads`;
-  return [...said(whole), element("span", { class: "turn" }, ` → without ${heads}: `), ...withNumber(trace)];
+  const turn = `→ without ${without.length === 1 ? "one head" : `${without.length} heads`} `;
+  const part = (one, name) => element("span", { "data-output": name }, ...withNumber(one));
+  return [part(whole, "before"), element("span", { class: "turn" }, turn), part(trace, "after")];
 }
 
 function withNumber(trace) {
   const all = trace.steps.reduce((sum, { log_probability: one }) => sum + one, 0);
-  const number = trace.steps.length === 0 ? null : element("span", { class: "number" }, ` ${trace.task === "classification" ? "probability" : "probability of all of it"} ${short(Math.exp(all))}`);
+  const number = trace.steps.length === 0 ? null : element("span", { class: "number", title: "The probabilities of all steps multiplied" }, ` probability ${short(Math.exp(all))} `);
   return [...said(trace), number];
 }
 
