@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -53,8 +54,8 @@ def come_to_rest(scheduler) -> None:
 def overload(gpt, *, clients: int, requests_each: int) -> None:
     """T15: every reply is 200 or 503, the queue stays within its bound, and afterwards all is as before."""
     with served(gpt, queue=16, rows=8, connections=2 * clients + 100) as (url, scheduler), crowd() as people:
-        order = Order(url, "/v1/completions", [json.dumps(LONG)], clients, requests_each)
-        people.gather(Order(url, "/v1/completions", [json.dumps(LONG)], 4, 2))
+        order = Order(url, [("/v1/completions", json.dumps(LONG))], clients, requests_each)
+        people.gather(replace(order, clients=4, requests_each=2))
         before = resident_bytes()
         longest, stop = [0], threading.Event()
 

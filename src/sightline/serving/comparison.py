@@ -51,7 +51,7 @@ def bench_serve(
 def orders(first: str, second: str, clients: int, requests_each: int) -> dict[str, Order]:
     """Return what is asked of whom."""
     body = json.dumps({"q": SENTENCE, "target": "de"})
-    many = Order(first, "/translate", [body], clients, requests_each)
+    many = Order(first, [("/translate", body)], clients, requests_each)
     one = replace(many, clients=1, requests_each=max(5, clients * requests_each // 8))
     return {
         f"sightline, {clients} clients": many,

@@ -23,9 +23,8 @@ class Order:
     """What a crowd is to do: so many clients at once, each asking so often, one request after the other."""
 
     url: str
-    path: str
-    bodies: Sequence[str]
-    """What is asked, in turn."""
+    asked: Sequence[tuple[str, str]]
+    """Paths and bodies, in turn."""
     clients: int
     requests_each: int
 
@@ -60,10 +59,10 @@ def one_client(order: Order, number: int) -> list[tuple[int | str, float]]:
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=120)
     answers: list[tuple[int | str, float]] = []
     for turn in range(order.requests_each):
-        body = order.bodies[(number * order.requests_each + turn) % len(order.bodies)]
+        path, body = order.asked[(number * order.requests_each + turn) % len(order.asked)]
         begun = time.perf_counter()
         try:
-            connection.request("POST", order.path, body.encode(), {"content-type": "application/json"})
+            connection.request("POST", path, body.encode(), {"content-type": "application/json"})
             answer = connection.getresponse()
             answer.read()
             status: int | str = answer.status

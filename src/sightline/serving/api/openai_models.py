@@ -10,7 +10,6 @@ from sightline.serving.api.shelf import WORK
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
 
-
 PROMPTS: dict[type[Pipeline], str] = {
     Chat: "Hi how are you",
     Generator: "Once",
