@@ -1,6 +1,7 @@
 """The runs in a folder, each under an id: what a browser names is looked up here and never becomes a path."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ MOST_SETTINGS = 300
 LONGEST_VALUE = 200
 QUIET_SECONDS = 300
 """After so long without a word, a run that has not ended is no longer called one that is training."""
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Stamp = tuple[int, int, int]
 
@@ -70,7 +73,7 @@ class RunsTable:
             entries = self._journal(folder)
         found = {**mapping(entries, "resolved"), "read": mapping(entries, "data")}
         found["made with"] = mapping(entries, "environment")
-        return {key[:80]: shown(value) for key, value in list(flat(found).items())[:MOST_SETTINGS]}
+        return {key[:80]: shown(value) for key, value in list(flat(flat(found)).items())[:MOST_SETTINGS]}
 
     def steps(self, folder: Path) -> list[int]:
         """Return the steps of which a run has snapshots that lie in it."""
@@ -165,5 +168,7 @@ def shown(value: object) -> str:
     if value is None:
         return "not set"
     if isinstance(value, str):
+        if DIGEST.fullmatch(value):
+            return f"{value[:12]}…"
         return (PurePath(value).name if PurePath(value).is_absolute() else value)[:LONGEST_VALUE]
     return json.dumps(value, ensure_ascii=False)[:LONGEST_VALUE]

@@ -1,0 +1,210 @@
+// Curves of several runs in one picture: a cross-hair that all pictures share, zoom by dragging, a legend with numbers.
+
+import { element, fill, svg } from "/drawing/dom.js";
+import { counted, short } from "/drawing/numbers.js";
+import { saving } from "/drawing/saving.js";
+import { Scope } from "/drawing/scope.js";
+import { AXES, curve, nearest, scale, thinned, ticks } from "./curves_data.js";
+
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 26, 40];
+const DRAGGED = 6;
+const ROWS = 25;
+const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
+const UNITS = { step: [[1, "steps"]], tokens: [[1, "tokens"]], seconds: [[3600, "hours"], [60, "minutes"], [1, "seconds"]] };
+
+/** What a measure is called. */
+export function titleOf(name) {
+  return NAMES[name] ?? name.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
+}
+
+/**
+ * Draw the curves of a measure into an element. The store has `drawn` (the runs, each with id, name, mark and records),
+ * `axis`, `smoothing`, `logX`, `logY`, `range` and `at`; `entry` names where the measure stands in it.
+ */
+export function curves(host, store, entry) {
+  const scope = new Scope(store);
+  const frame = element("div", { class: "curves-frame", tabindex: 0, role: "img" });
+  const legend = element("ul", { class: "curves-legend", "aria-live": "polite" });
+  const table = element("div", { class: "scroller" });
+  const folded = element("details", { class: "numbers" }, element("summary", {}, "The numbers as a table"), table);
+  const whole = element("div", { class: "curves" }, frame, legend);
+  const chart = { store, frame, legend, width: 0, lines: [] };
+  const redraw = () => {
+    if (chart.width === 0) return;
+    draw(chart, store.state, store.state[entry]);
+    if (folded.open) fill(table, tableOf(chart));
+  };
+  scope.watch(["drawn", "axis", "smoothing", "logX", "logY", "range", entry], redraw);
+  scope.watch(["at"], () => chart.width > 0 && point(chart, store.state));
+  scope.measure(frame, (width) => {
+    chart.width = width;
+    redraw();
+  });
+  folded.addEventListener("toggle", redraw);
+  follow(chart);
+  whole.append(saving("curves", whole, () => numbers(chart, store.state, entry)));
+  fill(host, whole, folded);
+  return () => scope.end();
+}
+
+/** The lines of a picture: for each run what was measured in training, and for the loss also in validation. */
+function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
+  const fits = ({ x, y }) => (!logX || x > 0) && (!logY || y > 0);
+  return drawn.flatMap((run) => {
+    const names = name === "loss" ? ["loss", "validation_loss"] : [name];
+    return names.map((one) => {
+      const trained = run.records.some((record) => typeof record[one] === "number" && typeof record.tokens === "number");
+      return { run, name: one, dotted: !trained, points: curve(run.records, one, axis, trained ? smoothing : 0).filter(fits) };
+    });
+  }).filter(({ points }) => points.length > 0);
+}
+
+function draw(chart, state, name) {
+  const { axis, logX, logY, range, smoothing } = state;
+  const lines = linesOf(state, name);
+  Object.assign(chart, { lines, name });
+  const all = lines.flatMap(({ points }) => (range ? points.filter(({ x }) => x >= range[0] && x <= range[1]) : points));
+  if (all.length === 0) {
+    chart.x = null;
+    fill(chart.frame, element("p", { class: "waiting" }, lines.length === 0 ? "Nothing of this was measured yet in the runs that are chosen." : "Nothing lies in this part: Escape shows all."));
+    fill(chart.legend);
+    return;
+  }
+  const height = chart.width < 420 ? 230 : 290;
+  const extent = (pick) => all.reduce(([low, high], one) => [Math.min(low, pick(one)), Math.max(high, pick(one))], [Infinity, -Infinity]);
+  const widest = extent(({ x }) => x);
+  const x = scale(range ?? [logX ? widest[0] : Math.min(0, widest[0]), widest[1]], [LEFT, chart.width - RIGHT], logX);
+  const y = scale(extent(({ y: value }) => value), [height - BOTTOM - 4, TOP + 4], logY);
+  Object.assign(chart, { x, y, height });
+  const picture = svg("svg", { width: chart.width, height, viewBox: `0 0 ${chart.width} ${height}` });
+  picture.append(...grid(chart, axis, logX, logY));
+  for (const line of lines) picture.append(...strokes(chart, line, smoothing));
+  chart.cursor = svg("g", { class: "curves-cursor" });
+  picture.append(chart.cursor);
+  fill(chart.frame, picture);
+  chart.frame.setAttribute("aria-label", `${titleOf(name)} of ${state.drawn.map((run) => run.name).join(", ")} against ${AXES[axis]}. Arrow keys go along the curves, plus and minus zoom, Escape shows all.`);
+  point(chart, state);
+}
+
+function grid({ x, y, width, height, name }, axis, logX, logY) {
+  const [per, unit] = UNITS[axis].find(([size]) => x.domain[1] >= 2 * size) ?? UNITS[axis].at(-1);
+  const across = ticks(x.domain.map((value) => value / per), logX, width < 420 ? 4 : 6);
+  const up = ticks(y.domain, logY, 5);
+  const foot = height - BOTTOM;
+  return [
+    ...up.map((value) => svg("path", { class: "rule", d: `M${LEFT} ${y.place(value).toFixed(1)}H${width - RIGHT}` })),
+    ...up.map((value) => svg("text", { class: "up", x: LEFT - 6, y: y.place(value).toFixed(1) }, label(value))),
+    ...across.map((value) => svg("text", { class: "across", x: x.place(value * per).toFixed(1), y: foot + 14 }, label(value))),
+    svg("path", { class: "rule foot", d: `M${LEFT} ${foot}H${width - RIGHT}` }),
+    svg("text", { class: "across", x: (LEFT + width - RIGHT) / 2, y: height - 8 }, `${unit}${logX ? " (log)" : ""}`),
+    svg("text", { class: "title", x: 0, y: 12 }, `${titleOf(name)}${logY ? " (log)" : ""}`),
+  ];
+}
+
+/** A number at an axis. */
+function label(value) {
+  const size = Math.abs(value);
+  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(4))}M`;
+  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(4))}k`;
+  return size > 0 && size < 1e-3 ? value.toExponential(0).replace("-", "−") : String(Number(value.toPrecision(4))).replace("-", "−");
+}
+
+/** A curve; what it was before smoothing lies behind it, faint; what is measured rarely has a dot each time. */
+function strokes({ x, y, width }, { run, dotted, points }, smoothing) {
+  const [low, high] = x.domain;
+  const inside = points.filter(({ x: at }) => at >= low && at <= high);
+  const path = (pick) => {
+    const placed = inside.filter((one) => pick(one) > 0 || y.domain[0] <= 0).map((one) => [x.place(one.x), y.place(pick(one))]);
+    return thinned(placed, width).map(([across, down], n) => `${n === 0 ? "M" : "L"}${across.toFixed(1)} ${down.toFixed(1)}`).join("");
+  };
+  const dots = dotted && inside.length <= 200 ? inside.map((one) => dot(x.place(one.x), y.place(one.y), 2.5)) : [];
+  const faint = smoothing > 0 && !dotted ? [svg("path", { class: "faint", d: path(({ raw }) => raw) })] : [];
+  return [svg("g", { class: `curve ${run.mark}` }, ...faint, svg("path", { d: path((one) => one.y), "stroke-width": dotted ? 1.5 : 2 }), ...dots)];
+}
+
+function dot(across, down, radius) {
+  return svg("rect", { x: (across - radius).toFixed(1), y: (down - radius).toFixed(1), width: 2 * radius, height: 2 * radius, rx: radius });
+}
+
+/** Draw the cross-hair, and say in the legend what stands there (without it, what came last). */
+function point({ cursor, legend, lines, x, y, height }, { at, drawn, axis }) {
+  if (!x) return;
+  const there = at !== null && at >= x.domain[0] && at <= x.domain[1];
+  const marks = lines.map(({ run, name, points }) => ({ run, name, point: points[there ? nearest(points, at) : points.length - 1] }));
+  const seen = marks.filter((one) => one.point.x >= x.domain[0] && one.point.x <= x.domain[1]);
+  fill(cursor, ...(there ? [svg("path", { class: "hair", d: `M${x.place(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
+    ...seen.map((one) => svg("g", { class: `curve ${one.run.mark}` }, dot(x.place(one.point.x), y.place(one.point.y), 4)))] : []));
+  fill(legend, ...drawn.map((run) => {
+    const own = marks.filter((one) => one.run === run);
+    const values = own.map(({ name, point: { y: value, step } }) => [
+      element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${counted(step)}`]);
+    return element("li", { "data-run": run.id }, swatch(run), element("span", { class: "name" }, run.name), element("span", { class: "values" }, ...values.flatMap((value, n) => (n === 0 ? value : [" · ", ...value])), values.length === 0 ? "–" : ""));
+  }));
+  legend.dataset.axis = axis;
+}
+
+/** A piece of a run's line, by which one knows it. */
+export function swatch({ mark }) {
+  return svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("g", { class: `curve ${mark}` }, svg("path", { d: "M1 6H33", "stroke-width": 2.5 })));
+}
+
+/** Pointing, dragging and keys. */
+function follow(chart) {
+  const { frame, store } = chart;
+  let begun = null;
+  const across = ({ clientX }) => Math.max(LEFT, Math.min(chart.width - RIGHT, clientX - frame.getBoundingClientRect().left));
+  frame.addEventListener("pointerdown", (event) => {
+    if (!chart.x || event.button !== 0) return;
+    begun = across(event);
+    frame.setPointerCapture(event.pointerId);
+  });
+  frame.addEventListener("pointermove", (event) => {
+    if (!chart.x) return;
+    store.set({ at: chart.x.value(across(event)) });
+    if (begun !== null) {
+      const [from, to] = [begun, across(event)].sort((a, b) => a - b);
+      chart.cursor.prepend(svg("rect", { class: "zoomed", x: from, y: TOP, width: to - from, height: chart.height - TOP - BOTTOM }));
+    }
+  });
+  frame.addEventListener("pointerup", (event) => {
+    const ends = [begun, across(event)].sort((a, b) => a - b);
+    if (begun !== null && chart.x && ends[1] - ends[0] > DRAGGED) store.set({ range: ends.map(chart.x.value) });
+    begun = null;
+  });
+  frame.addEventListener("pointercancel", () => (begun = null));
+  frame.addEventListener("pointerleave", () => begun === null && store.set({ at: null }));
+  frame.addEventListener("dblclick", () => store.set({ range: null }));
+  frame.addEventListener("keydown", (event) => keys(chart, event));
+}
+
+function keys({ store, lines, x }, event) {
+  const { at, range } = store.state;
+  if (event.key === "Escape") store.set(at !== null ? { at: null } : { range: null });
+  else if (!x || event.ctrlKey || event.metaKey || event.altKey) return;
+  else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+    const { points } = lines[0];
+    const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 10 : 1);
+    const place = at === null ? points.length - 1 : nearest(points, at) + by;
+    store.set({ at: points[Math.max(0, Math.min(points.length - 1, place))].x });
+  } else if (event.key === "+" || event.key === "-") {
+    const [low, high] = x.domain;
+    const [middle, by] = [at ?? (low + high) / 2, event.key === "+" ? 0.5 : 2];
+    store.set({ range: event.key === "-" && range === null ? null : [Math.max(0, middle - (middle - low) * by), middle + (high - middle) * by] });
+  } else return;
+  event.preventDefault();
+}
+
+/** Some points of every curve, for screen readers and for copying. */
+function tableOf({ lines, x, name }) {
+  if (!x) return element("p", {}, "Nothing to show.");
+  const steps = [...new Set(lines.flatMap(({ points }) => points.filter((one) => one.x >= x.domain[0] && one.x <= x.domain[1]).map(({ step }) => step)))].sort((a, b) => a - b);
+  const shown = steps.filter((_, n) => n % Math.ceil(steps.length / ROWS) === 0 || n === steps.length - 1);
+  const head = lines.map(({ run, name: one }) => element("th", { scope: "col" }, `${run.name}${one !== name ? ", validation" : ""}`));
+  const at = (points, step) => points.findLast((one) => one.step <= step)?.y;
+  const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, counted(step)), ...lines.map(({ points }) => element("td", {}, at(points, step) === undefined ? "–" : short(at(points, step))))));
+  return element("table", {}, element("caption", {}, `${titleOf(name)}: the last value up to each step`), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Step"), ...head)), element("tbody", {}, ...rows));
+}
+
+function numbers({ lines }, { axis, smoothing }, entry) {
+  return { shown: entry, axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: points.map(({ step, x, y }) => ({ step, [axis === "step" ? "x" : axis]: x, value: y })) })) };
+}
