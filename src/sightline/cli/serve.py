@@ -1,6 +1,7 @@
 """`sightline serve`: models that other programs, and people, can ask over HTTP."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sightline.cli.browser import open_page
 from sightline.cli.limit_options import with_limits
 from sightline.errors import RefusedError
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from sightline.pipelines import Pipeline
+    from sightline.serving import ServingSettings
 
 
 @with_limits
@@ -38,9 +43,18 @@ def serve(
     trusted_proxy: Annotated[
         list[str] | None, typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed.")
     ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Training runs to show in the studio; else those beside the first model."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the studio in your browser.")
+    ] = True,
     **limits: int | float,
 ) -> None:
-    """Answer for models over HTTP, as OpenAI's and LibreTranslate's clients ask, until Ctrl-C.
+    """Open the studio on models, and answer for them over HTTP as OpenAI's and LibreTranslate's clients ask.
+
+    Ends with Ctrl-C.
 
     \b
     Examples:
@@ -49,9 +63,6 @@ def serve(
       sightline serve runs/demo --host 0.0.0.0 --api-key "$KEY"
     """
     from sightline.serving import Limits, ServingSettings, bind
-    from sightline.serving import serve as answer
-    from sightline.serving.service import service
-    from sightline.studio import site
 
     settings = ServingSettings(
         host=host,
@@ -65,13 +76,44 @@ def serve(
     )
     with bind(settings) as taken:  # before models are loaded: a port in use is said at once
         opened = open_models(models)
-        app = service(
-            opened,
-            dataclasses.replace(settings, port=taken.getsockname()[1]),
-            more_routers=site.routers,
-            public_paths=site.public_paths(),
-        )
-        answer(app, taken, started=lambda url: welcome(url, opened, with_key=bool(settings.keys)))
+        run_studio(taken, settings, opened, runs=runs or runs_beside(models[0]), browser=browser)
+
+
+def run_studio(
+    taken: "socket",
+    settings: "ServingSettings",
+    models: "Mapping[str, Pipeline]",
+    *,
+    runs: Path | None,
+    browser: bool,
+    view: str = "",
+) -> None:
+    """Answer for models on a bound socket, and show the studio, or one view of it."""
+    from sightline.serving import serve as answer
+    from sightline.serving.service import service
+    from sightline.studio import site
+
+    app = service(
+        models,
+        dataclasses.replace(settings, port=taken.getsockname()[1]),
+        more_routers=functools.partial(site.routers, runs=runs),
+        public_paths=site.public_paths(),
+    )
+
+    def started(url: str) -> None:
+        welcome(url, models, with_key=bool(settings.keys))
+        if browser:
+            open_page(f"{url}/{view}")
+
+    answer(app, taken, started=started)
+
+
+def runs_beside(named: str) -> Path | None:
+    """Return the folder of a run and of its siblings, if that is what was named."""
+    from sightline.run.folder import is_run
+
+    folder = Path(named.rpartition("=")[2])
+    return folder.resolve().parent if is_run(folder) else None
 
 
 def open_models(named: list[str]) -> "dict[str, Pipeline]":
@@ -91,7 +133,7 @@ def open_models(named: list[str]) -> "dict[str, Pipeline]":
 
 def welcome(url: str, models: "Mapping[str, Pipeline]", *, with_key: bool) -> None:
     """Say where the server is, and how to ask it."""
-    typer.echo(f"Sightline answers at {url}  (Ctrl-C ends it)", err=True)
+    typer.echo(f"The studio is at {url}  (Ctrl-C ends it)", err=True)
     for name, model in models.items():
         typer.echo(f"  {name}: {type(model).__name__.lower()}, {model.purpose.task if model.purpose else ''}", err=True)
     key = ' -H "Authorization: Bearer $SIGHTLINE_API_KEY"' if with_key else ""
@@ -110,17 +152,15 @@ def examples(url: str, models: "Mapping[str, Pipeline]") -> list[str]:
 def asking(name: str, model: "Pipeline") -> tuple[str, dict[str, object]]:
     """Return a path and a body that this model answers."""
     from sightline.pipelines import Chat, Classifier, Filler, Generator, Translator
+    from sightline.serving.api.openai_models import example_for
 
+    text = (example := example_for(model)).text
     if isinstance(model, Translator):
-        target = model.languages[1] if len(model.languages) > 1 else "de"
-        text = "March 14, 2026" if model.languages else "Good morning"
-        return "/translate", {"model": name, "q": text, "target": target}
+        return "/translate", {"model": name, "q": text, "target": example.to or "de"}
     if isinstance(model, Chat):
-        return "/v1/chat/completions", {"model": name, "messages": [{"role": "user", "content": "Hi how are you"}]}
+        return "/v1/chat/completions", {"model": name, "messages": [{"role": "user", "content": text}]}
     if isinstance(model, Generator):
-        return "/v1/completions", {"model": name, "prompt": "Once", "max_tokens": 40}
-    if isinstance(model, Filler):
-        return "/fill", {"model": name, "input": "The [MASK] dog"}
-    if isinstance(model, Classifier):
-        return "/classify", {"model": name, "input": "What a day"}
-    return "/v1/embeddings", {"model": name, "input": "What a day"}
+        return "/v1/completions", {"model": name, "prompt": text, "max_tokens": 40}
+    if isinstance(model, Filler | Classifier):
+        return "/fill" if isinstance(model, Filler) else "/classify", {"model": name, "input": text}
+    return "/v1/embeddings", {"model": name, "input": text}
