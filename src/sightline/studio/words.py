@@ -88,7 +88,9 @@ class Atlas:
         return unit_vectors(found) if self.measure == "cosine" else found
 
     def map(self) -> Map:
-        """Return the map."""
+        """Return the map; of no words an empty one."""
+        if not self.list.words:
+            return Map(words=[], x=[], y=[], share=0, listed=0)
         flat = self.plane(self.vectors(self.list.spelled[:MOST_SHOWN]))
         return Map(
             words=list(self.list.words[:MOST_SHOWN]),
@@ -100,6 +102,8 @@ class Atlas:
 
     def nearest(self, word: str, *, n: int) -> Neighbors:
         """Return the words of the whole list that are nearest to a word; in a tie the more frequent."""
+        if not self.list.words:
+            raise InputError("this model has no list of words: give some for it to be near to")
         weight = self.pipeline.weight.detach()
         own = np.asarray(self.list.vectors([word], weight).float().cpu().numpy())
         others = np.asarray(mean_embeddings(self.list.spelled, weight).float().cpu().numpy())
@@ -137,9 +141,8 @@ def router(desk: Desk) -> Router:
     def atlas(wanted: Wanted) -> Atlas:
         pipeline = desk.shelf.named(wanted.model, Pipeline)
         words = wanted.words or pipeline.bundle.words
-        if not words:
-            raise InputError("this model has no list of words: type some")
-        pipeline.word_vectors(wanted.words)  # refuses what is not a word
+        if wanted.words:
+            pipeline.word_vectors(wanted.words)  # refuses what is not a word
         return Atlas(pipeline, words, wanted.measure)
 
     @routes.post("/studio-api/words")

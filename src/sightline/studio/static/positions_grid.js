@@ -1,0 +1,71 @@
+// A matrix of signed numbers on a canvas, a pixel for each, which the page stretches; one can point at its cells and walk through them.
+
+import { element, fill } from "/drawing/dom.js";
+import { words } from "/drawing/scale.js";
+
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+/** Make a matrix: {node, draw, mark}. `point(cell)` is told where one points (null: nowhere), `pick(cell)` what one clicks. */
+export function grid({ label, across, down, point, pick }) {
+  const canvas = element("canvas", { class: "cells" });
+  const marks = element("div", { class: "grid-marks", "aria-hidden": "true" });
+  const frame = element("div", { class: "grid-frame", tabindex: 0, role: "img" }, canvas, marks);
+  const [bottom, side] = [element("div", { class: "ticks across", "aria-hidden": "true" }), element("div", { class: "ticks down", "aria-hidden": "true" })];
+  let [rows, columns, cell] = [1, 1, null];
+
+  const at = (event) => {
+    const { left, top, width, height } = frame.getBoundingClientRect();
+    const within = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(share * count)));
+    return { row: within((event.clientY - top) / height, rows), column: within((event.clientX - left) / width, columns) };
+  };
+  const enter = (next) => {
+    cell = next;
+    point(next);
+  };
+  frame.addEventListener("pointermove", (event) => enter(at(event)));
+  frame.addEventListener("pointerleave", () => enter(null));
+  frame.addEventListener("click", (event) => pick(at(event)));
+  frame.addEventListener("keydown", (event) => {
+    if (["Enter", " "].includes(event.key) && cell !== null) pick(cell);
+    else if (event.key === "Escape") enter(null);
+    else if (event.key in MOVES) {
+      const [by, along] = cell === null ? [0, 0] : MOVES[event.key];
+      const { row, column } = cell ?? { row: 0, column: 0 };
+      enter({ row: Math.max(0, Math.min(rows - 1, row + by)), column: Math.max(0, Math.min(columns - 1, column + along)) });
+    } else return;
+    event.preventDefault();
+  });
+
+  /** Draw numbers from −reach to reach. */
+  const draw = ({ shape, data, reach, palette }) => {
+    [rows, columns] = shape;
+    [canvas.width, canvas.height] = [columns, rows];
+    const image = new ImageData(columns, rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    const packed = words(palette.signed);
+    for (let i = 0; i < data.length; i++) pixels[i] = packed[Math.max(0, Math.min(255, Math.round((data[i] / reach + 1) * 127.5)))];
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    frame.setAttribute("aria-label", `${label}, ${rows} by ${columns}. Arrows walk from cell to cell, Enter chooses.`);
+    fill(bottom, ...ticks(columns, "left"), element("b", {}, across));
+    fill(side, ...ticks(rows, "top"), element("b", {}, down));
+  };
+  /** Mark whole rows and columns: [{row} or {column}, …] with a class each. */
+  const mark = (some) => fill(marks, ...some.map(({ row, column, kind }) => element("i", { class: kind, style: row === undefined
+    ? { left: share(column, columns), width: share(1, columns), top: 0, bottom: 0 }
+    : { top: share(row, rows), height: share(1, rows), left: 0, right: 0 } })));
+  return { node: element("div", { class: "grid-view" }, side, frame, bottom), draw, mark };
+}
+
+/** Round numbers along an axis. */
+export function steps(count) {
+  const step = [1, 2, 4, 8, 16, 32, 64, 128].find((size) => count / size <= 9) ?? 256;
+  return Array.from({ length: Math.ceil(count / step) }, (_, k) => k * step);
+}
+
+function ticks(count, edge) {
+  return steps(count).map((number) => element("span", { style: { [edge]: share(number + 0.5, count) } }, String(number)));
+}
+
+function share(part, whole) {
+  return `${(100 * part) / whole}%`;
+}

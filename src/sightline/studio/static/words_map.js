@@ -1,0 +1,234 @@
+// Thousands of words as points on a canvas, with as many names as have room; it can be moved and enlarged.
+
+import { button, element, svg } from "/drawing/dom.js";
+import { FAMILY, fontOf, textWidth } from "/drawing/rows.js";
+import { clipped } from "/drawing/texts.js";
+
+const MARGIN = 28;
+const MOST_NAMES = 350;
+const REACH = 14;
+const SIZES = { chosen: 15, near: 13, pointed: 13, plain: 11.5 };
+const BUCKET = 48;
+
+/** Make a map: {node, show, look, fit}. `pick(word)` is told what is clicked. */
+export function wordMap({ scope, pick }) {
+  const canvas = element("canvas", { tabindex: 0, role: "img" });
+  const zoom = element("div", { class: "zoom" },
+    button("+", () => enlarge(1.6), { "aria-label": "Larger" }),
+    button("−", () => enlarge(1 / 1.6), { "aria-label": "Smaller" }),
+    button("All", () => fit(null), { "aria-label": "Show all words" }));
+  const node = element("div", { class: "map" }, canvas, zoom);
+  let [width, height] = [0, 0];
+  let [points, lines, marked] = [[], [], new Map()];
+  let pointed = null;
+  let view = { x: 0, y: 0, scale: 1 }; // the middle of what is shown, and pixels for each unit
+  let whole = true;
+
+  const at = ({ x, y }) => [width / 2 + (x - view.x) * view.scale, height / 2 - (y - view.y) * view.scale];
+  const redraw = () => width > 0 && points.length > 0 && scope.afterwards(canvas, () => paint(scene()));
+
+  /** Show so much that some words (null: all) are seen. */
+  function fit(words) {
+    whole = words === null;
+    const some = whole ? points : points.filter(({ word }) => words.includes(word));
+    if (some.length === 0 || width === 0) return;
+    const [left, right] = extent(some.map(({ x }) => x));
+    const [low, high] = extent(some.map(({ y }) => y));
+    view = { x: (left + right) / 2, y: (low + high) / 2, scale: Math.min((width - 2 * MARGIN) / (right - left), (height - 2 * MARGIN) / (high - low)) };
+    redraw();
+  }
+
+  function enlarge(by, x = width / 2, y = height / 2) {
+    const [dx, dy] = [(x - width / 2) / view.scale, (height / 2 - y) / view.scale];
+    view = { x: view.x + dx * (1 - 1 / by), y: view.y + dy * (1 - 1 / by), scale: view.scale * by };
+    whole = false;
+    redraw();
+  }
+
+  function move(dx, dy) {
+    view = { ...view, x: view.x - dx / view.scale, y: view.y + dy / view.scale };
+    whole = false;
+    redraw();
+  }
+
+  /** What is seen: dots, lines, and names that do not overlap, the important ones first. */
+  function scene() {
+    const seen = points.map((one) => ({ ...one, at: at(one), kind: one.word === pointed && !marked.has(one.word) ? "pointed" : marked.get(one.word) ?? "plain" }))
+      .filter(({ at: [x, y] }) => x > -20 && x < width + 20 && y > -20 && y < height + 20);
+    const ranks = Object.keys(SIZES);
+    const first = [...seen].sort((one, other) => ranks.indexOf(one.kind) - ranks.indexOf(other.kind));
+    const names = named(first, width, height);
+    const places = new Map(points.map((one) => [one.word, one]));
+    return { dots: first.reverse(), names, lines: lines.filter((pair) => pair.every((word) => places.has(word))).map((pair) => pair.map((word) => at(places.get(word)))) };
+  }
+
+  function paint({ dots, names, lines: drawn }) {
+    const ratio = devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    const brush = canvas.getContext("2d");
+    const ink = inks();
+    brush.scale(ratio, ratio);
+    brush.lineWidth = 1.3;
+    brush.strokeStyle = ink.chosen;
+    brush.globalAlpha = 0.55;
+    for (const [[x0, y0], [x1, y1]] of drawn) {
+      brush.beginPath();
+      brush.moveTo(x0, y0);
+      brush.lineTo(x1, y1);
+      brush.stroke();
+    }
+    brush.globalAlpha = 1;
+    for (const { at: [x, y], kind } of dots) {
+      brush.globalAlpha = kind === "plain" ? 0.5 : 1;
+      brush.fillStyle = kind === "plain" ? ink.dot : ink[kind];
+      brush.beginPath();
+      brush.arc(x, y, radius(kind), 0, 7);
+      brush.fill();
+    }
+    brush.globalAlpha = 1;
+    brush.textBaseline = "middle";
+    brush.lineWidth = 3;
+    brush.strokeStyle = ink.paper;
+    for (const { text, x, y, kind } of names) {
+      brush.font = font(kind);
+      if (kind !== "plain") brush.strokeText(text, x, y); // lines may run through it
+      brush.fillStyle = ink[kind];
+      brush.fillText(text, x, y);
+    }
+    canvas.dataset.names = names.length;
+  }
+
+  /** The same in SVG. */
+  canvas.vector = () => {
+    const { dots, names, lines: drawn } = scene();
+    const ink = inks();
+    return [
+      ...drawn.map(([[x0, y0], [x1, y1]]) => svg("path", { d: `M${x0} ${y0}L${x1} ${y1}`, stroke: ink.chosen, "stroke-opacity": 0.55, "stroke-width": 1.3 })),
+      ...dots.filter(({ at: [x, y] }) => x >= 0 && x <= width && y >= 0 && y <= height)
+        .map(({ at: [x, y], kind }) => svg("circle", { cx: x, cy: y, r: radius(kind), fill: kind === "plain" ? ink.dot : ink[kind] })),
+      ...names.map(({ text, x, y, kind }) => svg("text", { x, y, fill: ink[kind], "font-family": FAMILY, "font-size": SIZES[kind], "font-weight": kind === "chosen" ? 700 : 500, "dominant-baseline": "central" }, text)),
+    ];
+  };
+
+  function inks() {
+    const style = getComputedStyle(canvas);
+    const [chosen, ink, soft, residual, paper] = ["--weight", "--ink", "--soft", "--residual", "--surface"].map((name) => style.getPropertyValue(name));
+    return { chosen, near: ink, pointed: ink, plain: soft, dot: residual, paper };
+  }
+
+  function nearest(event) {
+    const box = canvas.getBoundingClientRect();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    let [best, least] = [null, REACH ** 2];
+    for (const one of points) {
+      const [x, y] = at(one);
+      const far = (x - px) ** 2 + (y - py) ** 2;
+      if (far < least) [best, least] = [one.word, far];
+    }
+    return best;
+  }
+
+  let dragged = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    dragged = { x: event.clientX, y: event.clientY, far: 0 };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (dragged !== null && event.buttons > 0) {
+      const [dx, dy] = [event.clientX - dragged.x, event.clientY - dragged.y];
+      dragged = { x: event.clientX, y: event.clientY, far: dragged.far + Math.abs(dx) + Math.abs(dy) };
+      if (dragged.far > 4) move(dx, dy);
+      return;
+    }
+    const word = nearest(event);
+    if (word === pointed) return;
+    pointed = word;
+    redraw();
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    const word = dragged !== null && dragged.far <= 4 ? nearest(event) : null;
+    dragged = null;
+    if (word !== null) pick(word);
+  });
+  canvas.addEventListener("pointerleave", () => {
+    pointed = null;
+    redraw();
+  });
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return; // else the page is scrolled
+    event.preventDefault();
+    const box = canvas.getBoundingClientRect();
+    enlarge(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+  }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
+    if (event.key in moves) move(...moves[event.key]);
+    else if (event.key === "+" || event.key === "-") enlarge(event.key === "+" ? 1.6 : 1 / 1.6);
+    else return;
+    event.preventDefault();
+  });
+  scope.measure(node, (room) => {
+    [width, height] = [room, node.clientHeight];
+    if (whole) fit(null);
+    else redraw();
+  });
+  scope.watch(["palette"], redraw);
+
+  return {
+    node,
+    fit,
+    /** Where a word is drawn, in pixels of the page. */
+    place: (word) => at(points.find((one) => one.word === word)),
+    /** Show words: [{word, x, y}]. */
+    show: (some) => {
+      points = some;
+      canvas.setAttribute("aria-label", `Map of ${some.length} words. Arrows move it, plus and minus change its size; the search finds any word.`);
+      fit(null);
+    },
+    /** Mark a word (null: none) and its neighbours, joined by lines. */
+    look: (word, near) => {
+      marked = new Map([...near.map((one) => [one, "near"]), ...(word === null ? [] : [[word, "chosen"]])]);
+      lines = near.map((one) => [word, one]);
+      redraw();
+    },
+  };
+}
+
+/** The names that have room, right of their points or else left, above or below. */
+function named(points, width, height) {
+  const taken = new Map();
+  const buckets = ([x0, y0, x1, y1]) => {
+    const keys = [];
+    for (let i = Math.floor(x0 / BUCKET); i <= Math.floor(x1 / BUCKET); i++) for (let j = Math.floor(y0 / BUCKET); j <= Math.floor(y1 / BUCKET); j++) keys.push(`${i} ${j}`);
+    return keys;
+  };
+  const free = (box) => buckets(box).every((key) => (taken.get(key) ?? []).every((other) => box[0] >= other[2] || other[0] >= box[2] || box[1] >= other[3] || other[1] >= box[3]));
+  const take = (box) => buckets(box).forEach((key) => taken.set(key, [...(taken.get(key) ?? []), box]));
+  for (const { at: [x, y], kind } of points) if (kind !== "plain") take([x - 5, y - 5, x + 5, y + 5]);
+  const names = [];
+  for (const { word, at: [px, py], kind } of points) {
+    if (names.length >= MOST_NAMES) break;
+    const text = clipped(word, 18);
+    const [wide, high, gap] = [textWidth(text, font(kind)) + 4, SIZES[kind] * 1.2, radius(kind) + 3];
+    const places = [[px + gap, py], [px - gap - wide, py], [px - wide / 2, py - high / 2 - gap], [px - wide / 2, py + high / 2 + gap]];
+    const fits = places.map(([x, y]) => [x, y, [x - 1, y - high / 2, x + wide, y + high / 2]])
+      .find(([, , box]) => box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height && free(box));
+    if (fits === undefined) continue;
+    take(fits[2]);
+    names.push({ text, word, kind, x: fits[0], y: fits[1] });
+  }
+  return names;
+}
+
+function font(kind) {
+  return fontOf(SIZES[kind], kind === "chosen" ? 700 : 500);
+}
+
+function radius(kind) {
+  return { chosen: 5, near: 4, pointed: 4 }[kind] ?? 2.2;
+}
+
+function extent(numbers) {
+  const [low, high] = [numbers.reduce((a, b) => Math.min(a, b)), numbers.reduce((a, b) => Math.max(a, b))];
+  return high - low > 1e-9 ? [low, high] : [low - 1, high + 1];
+}
