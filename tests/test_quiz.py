@@ -12,8 +12,8 @@ ANSWERS = [match.groups() for match in QUESTION.finditer(TEXT)]
 
 
 def test_quiz_asks_as_many_questions_as_it_says():
-    assert len(ANSWERS) == 33
-    assert TEXT.count("Thirty-three questions") == 1
+    assert len(ANSWERS) == 37
+    assert TEXT.count("Thirty-seven questions") == 1
 
 
 @pytest.mark.parametrize(("question", "file", "name"), ANSWERS, ids=[answer[2] for answer in ANSWERS])

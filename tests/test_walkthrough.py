@@ -33,7 +33,9 @@ def named_in(document: str) -> list[tuple[str, str]]:
     return sorted(set(NAMED.findall((DOCS / document).read_text(encoding="utf-8"))))
 
 
-@pytest.mark.parametrize(("name", "file"), named_in("walkthrough.md") + named_in("architecture.md"))
+@pytest.mark.parametrize(
+    ("name", "file"), [pair for name in ("walkthrough", "architecture", "serving") for pair in named_in(f"{name}.md")]
+)
 def test_named_function_exists(name, file):
     assert is_defined(ROOT / "src" / "sightline" / file, name)
 

@@ -1,0 +1,21 @@
+"""docs/serving.md tells every limit, and every address."""
+
+import dataclasses
+import re
+
+from named import ROOT
+from sightline.serving import Limits, ServingSettings
+from sightline.serving.service import service
+
+TEXT = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+
+
+def test_every_limit_is_told_with_its_option():
+    flags = {field.metadata["flag"] for field in dataclasses.fields(Limits)}
+    told = set(re.findall(r"`(--[a-z-]+)`", TEXT.split("## Limits")[1].split("## ")[0]))
+    assert told == flags
+
+
+def test_every_address_is_told():
+    paths = service({}, ServingSettings(port=0)).openapi()["paths"]
+    assert [path for path in paths if path.split("/{")[0] not in TEXT] == []
