@@ -34,6 +34,11 @@ class Task:
         """Rows of a batch that it takes up, at most."""
         return max(self.settings.beam, self.settings.n_best)
 
+    @property
+    def n_most(self) -> int:
+        """Tokens that are written, at most."""
+        return self.settings.max_length * self.settings.n_best
+
     def unfolding(self) -> Unfolding:
         """Return a text of this task before its first token."""
         return Unfolding(self.spell(), self.settings)

@@ -140,3 +140,13 @@ def test_prompts_can_be_held_shorter_than_the_model_takes(models):
             answer = httpx.post(f"{url}/v1/completions", json=ask, timeout=20)
         assert answer.status_code == (200 if works else 400)
         assert works or "--max-prompt-tokens" in answer.json()["error"]["message"]
+
+
+def test_tokens_are_paid_for_before_they_are_written(models):
+    settings = ServingSettings(port=0, limits=Limits(tokens_per_minute=100))
+    ask = {"model": "gpt", "prompt": "the", "max_tokens": 30}
+    with background(service({"gpt": models["gpt"]}, settings)) as url:
+        answers = [httpx.post(f"{url}/v1/completions", json=ask, timeout=20) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert "--max-tokens-per-minute" in answers[-1].json()["error"]["message"]

@@ -40,8 +40,8 @@ class Desk:
         return made
 
     def write(self, request: Request, author: Author, tasks: Sequence[Task | None], *, streams: bool = False) -> Work:
-        """Hand texts in to be written, the tokens that are read being paid for."""
-        charge(request, sum(len(task.ids) for task in tasks if task is not None))
+        """Hand texts in to be written, the tokens that are read, and those that may be written, being paid for."""
+        charge(request, sum(len(task.ids) + task.n_most for task in tasks if task is not None))
         work = Work(author, tasks, streams=streams)
         self._submit(work)
         return work
