@@ -13,6 +13,7 @@ import { styled, trying } from "./write_parts.js";
 const MOST = 512;
 const USUAL = 64;
 const MOST_CURVES = 6;
+const MOST_WAVES = 20; // across a chart; those that are faster are drawn fainter
 const TOLD = {
   sinusoidal: "Each row is the code of one position: waves that are fast at the left and ever slower to the right, a sine and a cosine in turn. It is added to the vector of the word that stands there; nothing of it was learned.",
   sinusoidal_halves: "Each row is the code of one position: sines in the left half and cosines in the right, each from fast to slow. It is added to the vector of the word that stands there; nothing of it was learned.",
@@ -82,7 +83,7 @@ function codesPart(found, scope, width) {
     [low.textContent, high.textContent] = [short(-reach), short(reach)];
   });
   scope.watch(["n", "pointed", "depths"], ({ pointed, depths }) => {
-    picture.mark([...depths.map((column, k) => ({ column, kind: `chosen c${k}` })), ...(pointed === null ? [] : [{ row: pointed.row, kind: "here" }])]);
+    picture.mark([...depths.map((column) => ({ column, kind: "tab" })), ...(pointed === null ? [] : [{ row: pointed.row, kind: "here" }])]);
     if (pointed?.column === undefined) return fill(readout, "Point at a cell to read its number; click a column to draw it as a curve.");
     return fill(readout, `Position ${pointed.row}, ${named(found, pointed.column, width)}: `, element("b", { class: "number" }, short(found.codes.data[pointed.row * width + pointed.column])));
   });
@@ -93,7 +94,7 @@ function codesPart(found, scope, width) {
 function curvesPart(found, scope, width) {
   const picture = chart({ label: "Curves of the chosen depths", point: (row) => point(scope, row === null ? null : { row }) });
   const legend = element("ul", { class: "curve-legend" });
-  const slider = element("input", { type: "range", id: "depth", min: 0, max: width - 1, step: 1, on: { input: () => {
+  const slider = element("input", { type: "range", id: "which-depth", min: 0, max: width - 1, step: 1, on: { input: () => {
     const depth = Number(slider.value);
     const { depths } = scope.state;
     if (!depths.includes(depth)) scope.set({ depths: [...depths.slice(0, -1), depth] });
@@ -101,7 +102,7 @@ function curvesPart(found, scope, width) {
   const more = button("Add a depth", () => toggle(scope, free(scope.state.depths, Number(slider.value), width)));
   scope.measure(picture.node, picture.measured);
   scope.watch(["n", "depths", "pointed"], ({ n, depths, pointed }) => {
-    const curves = depths.map((depth, k) => ({ kind: `c${k}`, data: Array.from({ length: n }, (_, row) => found.codes.data[row * width + depth]) }));
+    const curves = depths.map((depth, k) => ({ kind: found.wavelengths?.[depth] < n / MOST_WAVES ? `c${k} fast` : `c${k}`, data: Array.from({ length: n }, (_, row) => found.codes.data[row * width + depth]) }));
     picture.draw({ curves, count: n, reach: reachOf(found.codes.data.subarray(0, n * width)), at: pointed?.row ?? null });
     more.disabled = depths.length >= Math.min(MOST_CURVES, width);
     slider.disabled = depths.length === 0;
@@ -110,7 +111,7 @@ function curvesPart(found, scope, width) {
       pointed === null ? null : element("b", { class: "number" }, ` ${short(curves[k].data[pointed.row])}`),
       button("×", () => toggle(scope, depth), { class: "link", "aria-label": `Remove depth ${depth}` }))));
   });
-  const chooser = element("div", { class: "knob" }, element("label", { for: "depth" }, "Last depth"), slider, more);
+  const chooser = element("div", { class: "knob" }, element("label", { for: "which-depth" }, "Last depth"), slider, more);
   const about = found.kind === "learned" ? "One column of the matrix, read downwards." : "One column of the matrix, read downwards. Fast waves tell neighbours apart, slow ones the beginning from the end.";
   return part("curves", "Chosen depths", about, [chooser, picture.node, legend], () =>
     scope.state.depths.map((depth) => ({ depth, values: Array.from({ length: scope.state.n }, (_, row) => exact(found.codes.data[row * width + depth])) })));
@@ -133,7 +134,7 @@ function rowPart(found, scope) {
   const picture = chart({ label: "Similarity of one position with all", point: (row) => point(scope, row === null ? null : { row }) });
   const said = element("output", { class: "readout" });
   const side = found.alike.shape[0];
-  const slider = element("input", { type: "range", id: "row", min: 0, step: 1, on: { input: () => scope.set({ row: Number(slider.value) }) } });
+  const slider = element("input", { type: "range", id: "which-row", min: 0, step: 1, on: { input: () => scope.set({ row: Number(slider.value) }) } });
   scope.measure(picture.node, picture.measured);
   scope.watch(["n", "row", "pointed"], ({ n, row, pointed }) => {
     slider.max = n - 1;
@@ -142,7 +143,7 @@ function rowPart(found, scope) {
     picture.draw({ curves: [{ data, kind: "c0" }], count: n, reach: 1, at: pointed?.row ?? row });
     fill(said, `Position ${row} and ${pointed?.row ?? row}: `, element("b", { class: "number" }, short(data[pointed?.row ?? row])));
   });
-  const chooser = element("div", { class: "knob" }, element("label", { for: "row" }, "Position"), slider);
+  const chooser = element("div", { class: "knob" }, element("label", { for: "which-row" }, "Position"), slider);
   const about = found.kind === "learned" ? "One row of the similarities: what the model has learned of near and far." : "One row of the similarities: near positions are alike, and the same distance looks the same everywhere.";
   return part("row", "One position among all", about, [chooser, picture.node, said], () => ({ position: scope.state.row, similarities: Array.from(found.alike.data.subarray(scope.state.row * side, scope.state.row * side + scope.state.n), exact) }));
 }

@@ -1,4 +1,4 @@
-// A matrix of signed numbers on a canvas, a pixel for each, which the page stretches; one can point at its cells and walk through them.
+// A matrix of signed numbers on a canvas, a pixel for each, which the page stretches; one can point at cells and walk through them.
 
 import { element, fill } from "/drawing/dom.js";
 import { words } from "/drawing/scale.js";
@@ -51,7 +51,7 @@ export function grid({ label, across, down, point, pick }) {
   };
   /** Mark whole rows and columns: [{row} or {column}, …] with a class each. */
   const mark = (some) => fill(marks, ...some.map(({ row, column, kind }) => element("i", { class: kind, style: row === undefined
-    ? { left: share(column, columns), width: share(1, columns), top: 0, bottom: 0 }
+    ? { left: share(column, columns), width: share(1, columns) }
     : { top: share(row, rows), height: share(1, rows), left: 0, right: 0 } })));
   return { node: element("div", { class: "grid-view" }, side, frame, bottom), draw, mark };
 }

@@ -4,10 +4,10 @@ import { button, element, svg } from "/drawing/dom.js";
 import { FAMILY, fontOf, textWidth } from "/drawing/rows.js";
 import { clipped } from "/drawing/texts.js";
 
-const MARGIN = 28;
+const MARGIN = 40;
 const MOST_NAMES = 350;
 const REACH = 14;
-const SIZES = { chosen: 15, near: 13, pointed: 13, plain: 11.5 };
+const SIZES = { chosen: 15, near: 13, pointed: 13, plain: 12 };
 const BUCKET = 48;
 
 /** Make a map: {node, show, look, fit}. `pick(word)` is told what is clicked. */
@@ -91,7 +91,7 @@ export function wordMap({ scope, pick }) {
     brush.strokeStyle = ink.paper;
     for (const { text, x, y, kind } of names) {
       brush.font = font(kind);
-      if (kind !== "plain") brush.strokeText(text, x, y); // lines may run through it
+      brush.strokeText(text, x, y); // lines and other points may run through it
       brush.fillStyle = ink[kind];
       brush.fillText(text, x, y);
     }
@@ -177,8 +177,6 @@ export function wordMap({ scope, pick }) {
   return {
     node,
     fit,
-    /** Where a word is drawn, in pixels of the page. */
-    place: (word) => at(points.find((one) => one.word === word)),
     /** Show words: [{word, x, y}]. */
     show: (some) => {
       points = some;
@@ -204,6 +202,7 @@ function named(points, width, height) {
   };
   const free = (box) => buckets(box).every((key) => (taken.get(key) ?? []).every((other) => box[0] >= other[2] || other[0] >= box[2] || box[1] >= other[3] || other[1] >= box[3]));
   const take = (box) => buckets(box).forEach((key) => taken.set(key, [...(taken.get(key) ?? []), box]));
+  take([width - 150, 0, width, 48]); // the buttons
   for (const { at: [x, y], kind } of points) if (kind !== "plain") take([x - 5, y - 5, x + 5, y + 5]);
   const names = [];
   for (const { word, at: [px, py], kind } of points) {

@@ -1,0 +1,168 @@
+"""The view of words: neighbours and places are those of the model's vectors, and names can be read."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from pipelines.tiny import WORDS
+from sightline.tracing.figures.embedding_map import principal
+from sightline.tracing.projection import unit_vectors
+
+pytestmark = pytest.mark.browser
+
+NAMES = """(canvas) => {
+  const brush = document.createElement("canvas").getContext("2d");
+  return document.querySelector(".map canvas").vector().filter((node) => node.localName === "text").map((node) => {
+    const [x, y, size] = ["x", "y", "font-size"].map((name) => Number(node.getAttribute(name)));
+    brush.font = `${node.getAttribute("font-weight")} ${size}px ${node.getAttribute("font-family")}`;
+    return { text: node.textContent, left: x, right: x + brush.measureText(node.textContent).width, top: y - size / 2, bottom: y + size / 2 };
+  });
+}"""  # noqa: E501 - JavaScript
+MARGIN = 40
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def vectors_of(model, words) -> np.ndarray:
+    return np.asarray(model.word_vectors(list(words)).float().numpy())
+
+
+def opened(tabs, address: str, **options):
+    page = tabs(f"#/words?{address}", **options)
+    page.wait_for_selector(".map canvas[data-names]")
+    return page
+
+
+def listed(page) -> list[tuple[str, float]]:
+    page.wait_for_selector(".words .candidates")
+    rows = page.locator(".words .candidates li").all()
+    return [(row.locator(".name").inner_text(), number(row.locator(".number").inner_text())) for row in rows]
+
+
+def test_map_is_that_of_the_figures(http, models):
+    told = http.post("/studio-api/words", json={"model": "gpt"}).json()
+    flat, shares = principal(unit_vectors(vectors_of(models["gpt"], WORDS)))
+    assert told["words"] == list(WORDS)
+    np.testing.assert_allclose(np.stack((told["x"], told["y"]), axis=1), flat, atol=1e-6)
+    assert told["share"] == pytest.approx(float(shares.sum()))
+
+
+def test_neighbours_by_cosine_are_those_of_the_model(tabs, models):
+    page = opened(tabs, "model=gpt&word=cat")
+    expected = models["gpt"].neighbors("cat", n=12)
+    shown = listed(page)
+    assert [word for word, _ in shown] == [one.word for one in expected]
+    assert [value for _, value in shown] == pytest.approx([one.similarity for one in expected], rel=0.006)
+
+
+def test_neighbours_by_distance_are_the_nearest_vectors(tabs, models):
+    page = opened(tabs, "model=gpt&word=cat")
+    listed(page)
+    page.get_by_role("button", name="Distance").click()
+    page.wait_for_selector("text=straight (Euclidean) distance")
+    others = [word for word in WORDS if word != "cat"]
+    [own, *vectors] = vectors_of(models["gpt"], ["cat", *others])
+    far = {word: float(np.linalg.norm(vector - own)) for word, vector in zip(others, vectors, strict=True)}
+    shown = listed(page)
+    assert [word for word, _ in shown] == sorted(far, key=far.__getitem__)
+    assert [value for _, value in shown] == pytest.approx(sorted(far.values()), rel=0.006)
+    assert "measure=distance" in page.url
+
+
+def test_a_word_that_is_in_no_list_can_be_found(tabs, models):
+    page = opened(tabs, "model=bert")
+    page.get_by_label("Find a word").fill("Katze")
+    page.keyboard.press("Enter")
+    assert [word for word, _ in listed(page)] == [one.word for one in models["bert"].neighbors("Katze", n=12)]
+    assert "Katze" in {name["text"] for name in page.evaluate(NAMES)}
+
+
+def test_a_click_chooses_the_word_that_is_there(tabs, http):
+    page = opened(tabs, "model=gpt")
+    told = http.post("/studio-api/words", json={"model": "gpt"}).json()
+    box = page.locator(".map canvas").bounding_box()
+    x, y = np.array(told["x"]), np.array(told["y"])
+    scale = min((box["width"] - 2 * MARGIN) / np.ptp(x), (box["height"] - 2 * MARGIN) / np.ptp(y))
+    place = told["words"].index("house")
+    across = box["x"] + box["width"] / 2 + (x[place] - (x.min() + x.max()) / 2) * scale
+    down = box["y"] + box["height"] / 2 - (y[place] - (y.min() + y.max()) / 2) * scale
+    page.mouse.click(across, down)
+    page.wait_for_selector("h3:has-text('house')")
+    assert "word=house" in page.url
+    page.keyboard.press("Escape")
+    page.wait_for_selector("text=Choose a word on the map")
+    assert "word=" not in page.url
+
+
+def test_a_neighbour_leads_to_its_own(tabs, models):
+    page = opened(tabs, "model=gpt&word=cat")
+    nearest = listed(page)[0][0]
+    page.locator(".words .candidates .pick").first.click()
+    page.wait_for_selector(f"h3:has-text('{nearest}')")
+    page.wait_for_function("document.querySelectorAll('.words .candidates li').length === 7")
+    assert [word for word, _ in listed(page)] == [one.word for one in models["gpt"].neighbors(nearest, n=12)]
+
+
+def test_own_words_serve_where_there_is_no_list(tabs, models):
+    page = opened_without_list(tabs)
+    page.get_by_label("Words of your own").fill("cat, dog house mat")
+    page.get_by_role("button", name="Show these words").click()
+    page.wait_for_selector(".map canvas[data-names]")
+    page.get_by_label("Find a word").fill("cat")
+    page.keyboard.press("Enter")
+    unit = unit_vectors(vectors_of(models["talk"], ["cat", "dog", "house", "mat"]))
+    cosines = dict(zip(["dog", "house", "mat"], (unit[1:] @ unit[0]).tolist(), strict=True))
+    shown = listed(page)
+    assert [word for word, _ in shown] == sorted(cosines, key=lambda word: -cosines[word])
+    assert [value for _, value in shown] == pytest.approx(sorted(cosines.values(), reverse=True), rel=0.006, abs=1e-4)
+
+
+def opened_without_list(tabs):
+    page = tabs("#/words?model=talk")
+    page.wait_for_selector("text=has no list of words")
+    return page
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_never_overlap_and_the_page_never_scrolls_sideways(tabs, width):
+    words = " ".join(f"{letter}{number}" for letter in "abcdefgh" for number in range(50))
+    page = opened(tabs, f"model=gpt&words={words}&word=a1", width=width, theme="dark")
+    listed(page)
+    names = page.evaluate(NAMES)
+    assert {"a1"} < {name["text"] for name in names}
+    assert len(names) > 40
+    for one, other in combinations(names, 2):
+        apart = one["right"] <= other["left"] + 0.5 or other["right"] <= one["left"] + 0.5
+        assert apart or one["bottom"] <= other["top"] + 0.5 or other["bottom"] <= one["top"] + 0.5, (one, other)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_saved_numbers_are_those_shown(tabs, http, tmp_path):
+    page = opened(tabs, "model=gpt&word=cat")
+    listed(page)
+    page.get_by_role("button", name="Save", exact=True).click()
+    with page.expect_download() as caught:
+        page.get_by_role("button", name="Save as JSON").click()
+    caught.value.save_as(tmp_path / "words.json")
+    saved = json.loads((tmp_path / "words.json").read_text())
+    told = http.post("/studio-api/neighbors", json={"model": "gpt", "word": "cat", "n": 12}).json()
+    assert saved["neighbors"] == told["neighbors"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"model": "talk", "word": "cat"}, "no list of words"),
+        ({"model": "gpt", "word": "cat", "words": [" "]}, "is not a word"),
+        ({"model": "gpt", "word": "cat", "measure": "angle"}, "measure"),
+        ({"model": "nobody", "word": "cat"}, "no model of this name"),
+    ],
+)
+def test_what_cannot_be_near_is_refused_with_a_sentence(http, body, said):
+    answer = http.post("/studio-api/neighbors", json=body)
+    assert answer.status_code in (400, 404)
+    assert said in answer.json()["error"]["message"]
