@@ -1,0 +1,122 @@
+"""Fill and Classify: every bar and number is the interface's answer."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+GAPS = "the [MASK] sat on the [MASK]"
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def shown(part) -> list[tuple[str, float]]:
+    """Names and numbers of a list of bars; each bar is as long as its number says."""
+    rows = []
+    for row in part.locator(".candidates li").all():
+        rows.append((row.locator(".name").inner_text(), number(row.locator(".number").inner_text())))
+        share = float(row.locator(".bar").evaluate("bar => bar.style.getPropertyValue('--share')"))
+        assert share == pytest.approx(rows[-1][1], rel=0.006)
+    return rows
+
+
+def inside(page) -> dict[str, list[str]]:
+    address = urlsplit(page.locator(".inside").get_attribute("href").removeprefix("#"))
+    assert address.path == "/watch"
+    return parse_qs(address.query)
+
+
+def test_candidates_are_those_of_the_interface(tabs, http):
+    page = tabs(f"#/fill?model=bert&text={GAPS}")
+    page.wait_for_selector(".gaps .candidates")
+    gaps = http.post("/fill", json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0]
+    parts = page.locator(".gaps > div").all()
+    assert len(parts) == len(gaps) == 2
+    for part, gap in zip(parts, gaps, strict=True):
+        assert [value for _, value in shown(part)] == pytest.approx([one["probability"] for one in gap], rel=0.006)
+        titles = [row.get_attribute("title") for row in part.locator(".name").all()]
+        assert titles == [f"Put it in: {one['text']}" for one in gap]
+    assert inside(page) == {"model": ["bert"], "text": [GAPS]}
+
+
+def test_a_candidate_is_put_in_and_the_rest_asked_again(tabs, http):
+    page = tabs(f"#/fill?model=bert&text={GAPS}")
+    page.wait_for_selector(".gaps .candidates")
+    chosen = http.post("/fill", json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0][0][2]["text"]
+    page.locator(".gaps .pick").nth(2).click()
+    assert page.locator(".fill textarea").input_value() == chosen
+    page.wait_for_selector("h3:has-text('What fits the gap')")
+    [gap] = http.post("/fill", json={"model": "bert", "input": chosen, "n": 10}).json()["data"][0]
+    found = [value for _, value in shown(page.locator(".gaps"))]
+    assert found == pytest.approx([one["probability"] for one in gap], rel=0.006)
+    page.get_by_role("button", name="Undo").click()
+    assert page.locator(".fill textarea").input_value() == GAPS
+
+
+def test_a_gap_is_inserted_where_the_cursor_is(tabs):
+    page = tabs("#/fill?model=bert&text=the cat sat")
+    page.wait_for_selector("text=There is no gap")
+    page.locator(".fill textarea").evaluate("area => area.setSelectionRange(4, 7)")
+    page.get_by_role("button", name="Insert [MASK]").click()
+    assert page.locator(".fill textarea").input_value() == "the [MASK] sat"
+    page.wait_for_selector(".gaps .candidates")
+
+
+def test_classes_are_those_of_the_interface(tabs, http):
+    page = tabs("#/classify?model=classes&text=the cat sat")
+    page.wait_for_selector(".candidates")
+    [one] = http.post("/classify", json={"model": "classes", "input": "the cat sat"}).json()["data"]
+    expected = sorted(one["probabilities"].items(), key=lambda pair: -pair[1])
+    found = shown(page.locator(".classify"))
+    assert [name for name, _ in found] == [name for name, _ in expected]
+    assert [value for _, value in found] == pytest.approx([value for _, value in expected], rel=0.006)
+    assert page.locator(".candidate.chosen .name").inner_text() == one["label"]
+    assert inside(page) == {"model": ["classes"], "text": ["the cat sat"]}
+
+
+def test_a_pair_is_classified_as_a_pair(tabs, http):
+    page = tabs("#/classify?model=classes&text=the cat sat")
+    page.wait_for_selector(".candidates")
+    page.get_by_role("button", name="Add a second text").click()
+    page.get_by_label("Second text").fill("a dog ran")
+    with page.expect_response("**/classify"):
+        page.get_by_role("button", name="Classify").click()
+    [one] = http.post("/classify", json={"model": "classes", "pairs": [["the cat sat", "a dog ran"]]}).json()["data"]
+    page.wait_for_selector(f".number:has-text('{one['probability']:.3g}')")
+    assert dict(shown(page.locator(".classify"))) == pytest.approx(one["probabilities"], rel=0.006)
+    assert page.locator(".inside").count() == 0
+    again = tabs(page.url.split("/", 3)[3])
+    again.wait_for_selector(f".number:has-text('{one['probability']:.3g}')")
+    assert again.get_by_label("Second text").input_value() == "a dog ran"
+
+
+def test_words_have_their_classes(tabs, http):
+    page = tabs("#/classify?model=tags&text=the cat sat on")
+    page.wait_for_selector(".tagged .token")
+    [words] = http.post("/classify", json={"model": "tags", "input": "the cat sat on"}).json()["data"]
+    chips = page.locator(".tagged .token").all()
+    assert [chip.locator("span").inner_text() for chip in chips] == ["the", "cat", "sat", "on"]
+    assert [chip.locator("b").inner_text() for chip in chips] == [word["label"] for word in words]
+    numbers = [number(chip.locator(".number").inner_text()) for chip in chips]
+    assert numbers == pytest.approx([word["probability"] for word in words], rel=0.006)
+    chips[0].focus()
+    for place, word in enumerate(words):
+        assert dict(shown(page.locator(".classify"))) == pytest.approx(word["probabilities"], rel=0.006), place
+        page.keyboard.press("ArrowRight")
+    assert not page.get_by_role("button", name="Add a second text").is_visible()
+
+
+def test_what_is_refused_is_said(tabs):
+    page = tabs(f"#/classify?model=classes&text={'cat ' * 100}")
+    page.wait_for_selector(".problem:not(:empty)")
+    assert "tokens" in page.locator(".problem").inner_text()
+
+
+@pytest.mark.parametrize("address", [f"#/fill?model=bert&text={GAPS}", "#/classify?model=tags&text=the cat sat"])
+def test_a_phone_never_scrolls_sideways(tabs, address):
+    page = tabs(address, width=390, theme="dark")
+    page.wait_for_selector(".candidates")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

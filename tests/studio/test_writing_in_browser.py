@@ -1,0 +1,255 @@
+"""Write and Chat: texts and probabilities are those that the interface gives, and nothing is lost on the way."""
+
+import time
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from pipelines.tiny import LINES, chat_bundle, generator_bundle
+from sightline.pipelines import Chat, Generator
+from sightline.serving import ServingSettings, background
+from sightline.serving.service import service
+from sightline.studio import site
+from sightline.text import train_characters
+
+pytestmark = pytest.mark.browser
+
+TEXT = "the cat"
+CHARACTERS = train_characters(LINES)  # every token is a letter: whatever is written can be read and chosen
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+@pytest.fixture(scope="module")
+def letters_url():
+    """A server with a model that writes letters."""
+    models = {"letters": Generator(generator_bundle(CHARACTERS))}
+    with background(studio_of(models)) as url:
+        yield url
+
+
+def studio_of(models):
+    return service(models, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+
+
+def opened(tabs, url, address="", **options):
+    page = tabs(f"#/write?model=letters&text={TEXT}&seed=3&max_tokens=6{address}", url=url, **options)
+    page.wait_for_selector(".write textarea")
+    return page
+
+
+def until(page, holds) -> None:
+    """Wait for something that no selector tells; the page's policy lets no text be evaluated there again and again."""
+    for _ in range(300):
+        if holds():
+            return
+        page.wait_for_timeout(30)
+    raise AssertionError("it did not come true")
+
+
+def story(page) -> str:
+    return page.locator(".write textarea").input_value()
+
+
+def settled(page) -> None:
+    page.wait_for_selector("button:has-text('Go on'):not(:disabled)")
+
+
+def continued(page, url, **more) -> list[str]:
+    body = {"model": "letters", "prompt": TEXT, "temperature": 0.8, "top_k": 0, "top_p": 1, "seed": 3, "max_tokens": 6}
+    answer = page.request.post(f"{url}/v1/completions", data={**body, **more}).json()
+    return [choice["text"] for choice in answer["choices"]]
+
+
+def test_views_are_offered_to_models_that_can_do_it(tabs, models):
+    page = tabs("#/positions?model=phrases")
+    expected = {"phrases": [], "talk": ["Chat"], "gpt": ["Write"], "bert": ["Fill"], "tags": ["Classify"]}
+    for name, own in expected.items():
+        page.get_by_label("Model").select_option(name)
+        until(page, lambda name=name: name in page.title())
+        offered = page.locator("#bar nav a").all_text_contents()
+        assert [title for title in offered if title in ("Write", "Chat", "Fill", "Classify")] == own
+        assert {"Positions", "Words"} <= set(offered)
+
+
+def test_going_on_writes_what_the_interface_answers(tabs, letters_url):
+    page = opened(tabs, letters_url)
+    page.get_by_role("button", name="Go on").click()
+    until(page, lambda: story(page) != TEXT)
+    settled(page)
+    assert story(page) == TEXT + continued(page, letters_url)[0]
+    page.get_by_role("button", name="Undo").click()
+    assert story(page) == TEXT
+    page.get_by_role("button", name="Redo").click()
+    assert story(page) == TEXT + continued(page, letters_url)[0]
+
+
+def test_knobs_are_sent_and_remembered(tabs, letters_url):
+    page = opened(tabs, letters_url)
+    page.get_by_label("Temperature").fill("1.5")
+    page.get_by_label("Top k").fill("3")
+    page.get_by_label("Top p").fill("0.9")
+    page.get_by_label("Tokens").fill("4")
+    with page.expect_request("**/v1/completions") as caught:
+        page.locator(".write textarea").press("Control+Enter")
+    sent = caught.value.post_data_json
+    chosen = {"temperature": 1.5, "top_k": 3, "top_p": 0.9, "max_tokens": 4, "seed": 3}
+    assert chosen.items() <= sent.items()
+    settled(page)
+    assert story(page) == TEXT + continued(page, letters_url, **chosen)[0]
+    again = tabs(urlsplit(page.url).fragment.join(("#", "")), url=letters_url)
+    again.wait_for_selector(".write textarea")
+    assert again.get_by_label("Top k").input_value() == "3"
+    assert story(again) == story(page)
+
+
+def test_three_ways_are_offered_and_taken_by_keys(tabs, letters_url):
+    page = opened(tabs, letters_url)
+    page.get_by_role("button", name="Three ways").click()
+    page.wait_for_selector(".way:nth-child(3)")
+    settled(page)
+    expected = continued(page, letters_url, n=3)
+    assert page.locator(".way").all_text_contents() == [text or "…" for text in expected]
+    page.locator(".write textarea").focus()
+    page.keyboard.press("Escape")
+    assert page.locator(".way").count() == 0
+    assert story(page) == TEXT
+    page.get_by_role("button", name="Three ways").click()
+    page.wait_for_selector(".way:nth-child(3)")
+    settled(page)
+    page.locator(".write textarea").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert story(page) == TEXT + expected[1]
+    page.keyboard.press("Control+z")
+    assert story(page) == TEXT
+
+
+def test_without_chance_three_ways_are_those_of_a_beam(tabs, letters_url):
+    page = opened(tabs, letters_url, "&temperature=0")
+    page.get_by_role("button", name="Three ways").click()
+    page.wait_for_selector(".way:nth-child(3)")
+    settled(page)
+    body = {"model": "letters", "prompt": TEXT, "temperature": 0, "beam": 3, "n": 3, "max_tokens": 6}
+    answer = page.request.post(f"{letters_url}/v1/completions", data=body).json()
+    expected = [choice["text"] for choice in answer["choices"]]
+    assert page.locator(".way").all_text_contents() == [text or "…" for text in expected]
+    page.locator(".way").nth(2).click()
+    assert story(page) == TEXT + expected[2]
+
+
+def test_probabilities_are_those_of_the_trace(tabs, letters_url):
+    page = opened(tabs, letters_url, "&odds=1")
+    page.wait_for_selector(".odd")
+    body = {"model": "letters", "input": "", "target": TEXT, "probes": [], "readout": False, "candidates": 8}
+    steps = page.request.post(f"{letters_url}/trace", data=body).json()["steps"]
+    shown = [number(text) for text in page.locator(".odd .number").all_text_contents()]
+    assert shown == pytest.approx([step["candidates"][step["chosen"]]["probability"] for step in steps], rel=0.006)
+    page.locator(".odd").nth(4).hover()
+    rows = [number(text) for text in page.locator(".others .number").all_text_contents()]
+    assert rows == pytest.approx([one["probability"] for one in steps[4]["candidates"]], rel=0.006)
+
+
+def test_another_candidate_is_a_branch(tabs, letters_url):
+    page = opened(tabs, letters_url, "&odds=1")
+    page.wait_for_selector(".odd")
+    page.locator(".odd").nth(4).click()
+    body = {"model": "letters", "input": "", "target": TEXT, "probes": [], "readout": False, "candidates": 8}
+    step = page.request.post(f"{letters_url}/trace", data=body).json()["steps"][4]
+    choice = page.locator(".others .pick").first
+    others = [one["text"] for place, one in enumerate(step["candidates"]) if place != step["chosen"]]
+    choice.click()
+    assert story(page) == TEXT[:4] + next(text for text in others if len(text) == 1)
+    until(page, lambda: page.locator(".odd").count() == 5)
+    page.get_by_role("button", name="Undo").click()
+    assert story(page) == TEXT
+
+
+def test_see_inside_opens_watch_with_the_text(tabs, letters_url):
+    page = opened(tabs, letters_url)
+    address = urlsplit(page.locator(".inside").get_attribute("href").removeprefix("#"))
+    assert address.path == "/watch"
+    assert parse_qs(address.query) == {"model": ["letters"], "text": [TEXT]}
+
+
+def test_stop_keeps_what_was_written(tabs):
+    """A slow model, stopped while it writes; the page goes on from there."""
+    generator, chat = Generator(generator_bundle(CHARACTERS)), Chat(chat_bundle())
+    for model in (generator.model, chat.model):
+        model.step = slowly(model.step)
+    with background(studio_of({"letters": generator, "talk": chat})) as url:
+        page = opened(tabs, url, "&max_tokens=40")
+        page.get_by_label("Tokens").fill("40")
+        page.get_by_role("button", name="Go on").click()
+        until(page, lambda: len(story(page)) > len(TEXT) + 1)
+        page.keyboard.press("Escape")
+        settled(page)
+        written = story(page)
+        assert len(TEXT) + 1 < len(written) < len(TEXT) + 40
+        page.get_by_role("button", name="Undo").click()
+        assert story(page) == TEXT
+        talk = tabs("#/chat?model=talk", url=url)
+        talk.get_by_label("Say something").fill("hello")
+        talk.get_by_role("button", name="Say", exact=True).click()
+        talk.wait_for_selector(".turn:not(.own)")
+        talk.get_by_role("button", name="Stop").click()
+        talk.wait_for_selector("button:has-text('Stop'):disabled")
+        assert talk.locator(".turn").count() == 2
+
+
+def slowly(step):
+    def slow(*arguments, **options):
+        time.sleep(0.15)
+        return step(*arguments, **options)
+
+    return slow
+
+
+def say(page, text: str, turns: int) -> None:
+    page.get_by_label("Say something").fill(text)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f".turn:nth-child({turns})")
+    page.wait_for_selector("button:has-text('Stop'):disabled")
+
+
+def test_replies_are_those_of_the_interface_with_all_that_was_said(tabs, http):
+    page = tabs("#/chat?model=talk")
+    page.wait_for_selector(".chat")
+    say(page, "hello", 2)
+    first = reply(http, ["hello"])
+    say(page, "the cat", 4)
+    second = reply(http, ["hello", first, "the cat"])
+    assert page.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
+    query = parse_qs(urlsplit(page.locator(".turn .inside").last.get_attribute("href").removeprefix("#")).query)
+    assert query == {"model": ["talk"], "text": ["the cat"]}
+    again = tabs(page.url.split("/", 3)[3])
+    again.wait_for_selector(".turn")
+    assert again.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
+    again.get_by_role("button", name="New conversation").click()
+    assert again.locator(".turn").count() == 0
+
+
+def reply(http, turns: list[str]) -> str:
+    messages = [{"role": ("user", "assistant")[k % 2], "content": text} for k, text in enumerate(turns)]
+    answer = http.post("/v1/chat/completions", json={"model": "talk", "messages": messages}).json()
+    return answer["choices"][0]["message"]["content"]
+
+
+def test_what_is_refused_is_said_and_can_be_mended(tabs):
+    page = tabs("#/chat?model=talk")
+    page.wait_for_selector(".chat")
+    page.get_by_label("Say something").fill("cat " * 200)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".problem:not(:empty)")
+    assert "tokens" in page.locator(".problem").inner_text()
+    assert page.locator(".turn").count() == 0
+    assert page.get_by_label("Say something").input_value().startswith("cat cat")
+
+
+@pytest.mark.parametrize("address", ["#/write?model=gpt&text=the cat sat on the mat&odds=1", "#/chat?model=talk"])
+def test_a_phone_never_scrolls_sideways(tabs, address):
+    page = tabs(address, width=390)
+    page.wait_for_selector(".odd" if "write" in address else ".chat")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
