@@ -34,7 +34,7 @@ export function asking(model, place, submit) {
 }
 
 function select(label, options, chosen, title = null) {
-  const input = element("select", {}, ...options.map(([value, name]) => element("option", { value }, name)));
+  const input = element("select", { "aria-label": label }, ...options.map(([value, name]) => element("option", { value }, name)));
   const there = options.some(([value]) => value === chosen);
   input.value = there ? chosen : options[0][0];
   return { input, node: element("label", { class: "choice", title }, `${label} `, input) };

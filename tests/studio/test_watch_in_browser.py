@@ -1,0 +1,274 @@
+"""Watch: what stands on the page is what the model did, with all its heads and without some."""
+
+import json
+import math
+
+import pytest
+
+from pipelines.tiny import generator_bundle
+from sightline.pipelines import Generator
+from sightline.serving import ServingSettings, background
+from sightline.serving.service import service
+from sightline.studio import site
+from tracing.test_legibility_in_browser import CUT, LEAST_CONTRAST, UNREADABLE
+from tracing.test_page_in_browser import short
+
+pytestmark = pytest.mark.browser
+
+READY = ".watch[aria-busy=false]"
+HEAD = "decoder.1.cross_attention"
+BUSY = 4  # times slower than alone
+PHRASES = "#/watch?model=phrases&text=the+cat+sat&to=de"
+
+
+def opened(tabs, address, **settings):
+    tab = tabs(address, **settings)
+    tab.wait_for_selector(READY)
+    return tab
+
+
+def numbers(tab, selector):
+    return tab.locator(selector).all_text_contents()
+
+
+def saved(tab, section):
+    """What the JSON of a part's save button holds."""
+    tab.locator(f"{section} .save > button").last.click()
+    with tab.expect_download() as download:
+        tab.locator(f"{section} [aria-label='Save as JSON']").click()
+    return json.loads(download.value.path().read_text())
+
+
+EXAMPLES = {
+    "phrases": ("March 14, 2026", {"to": "de", "beam": 4}),
+    "one-way": ("Good morning", {"beam": 4}),
+    "talk": ("Hi how are you", {"beam": 4}),
+    "gpt": ("Once", {"max_length": 20}),
+    "bert": ("The [MASK] dog", {}),
+    "classes": ("What a day", {}),
+    "tags": ("What a day", {}),
+}
+
+
+def test_every_kind_of_model_shows_an_example_at_once(tab, models):
+    assert set(EXAMPLES) == set(models)
+    for name, (text, settings) in EXAMPLES.items():
+        tab.get_by_label("Model").select_option(name)
+        tab.wait_for_function("name => document.title.includes(name)", arg=f" {name} ")
+        tab.wait_for_selector(READY)
+        own = models[name].trace(text.split() if name == "tags" else text, **settings)
+        assert tab.locator(".ask input").input_value() == text
+        assert numbers(tab, "#film .candidates .candidate .number") == [
+            short(candidate.probability) for candidate in own.steps[0].candidates
+        ]
+        said = math.exp(sum(step.log_probability for step in own.steps))
+        assert short(said) in tab.locator(".outcome").inner_text()
+        assert tab.locator("#glance .tile").count() == sum(own[probe].shape[0] for probe in own.names)
+
+
+def test_a_typed_sentence_is_translated_as_the_interface_does(tabs, http):
+    tab = opened(tabs, PHRASES)
+    tab.get_by_label("A sentence to translate").fill("a dog ran to the house")
+    tab.get_by_label("Into").select_option("fr")
+    tab.get_by_label("Beam", exact=True).select_option("1")
+    tab.get_by_role("button", name="Translate").click()
+    tab.wait_for_function("() => document.querySelector('[data-passage=source] .token').textContent === '<2fr>'")
+    body = {"model": "phrases", "q": "a dog ran to the house", "target": "fr", "source": "auto"}
+    plain = http.post("/translate", json=body).json()["translatedText"]
+    assert tab.locator(".outcome .says").text_content() == plain
+    assert "text=a+dog+ran+to+the+house&to=fr&beam=1" in tab.url
+    assert tab.locator("#tree").is_hidden()  # one hypothesis is no tree
+
+
+def test_the_weights_and_candidates_of_each_step_are_those_of_the_trace(tabs, models):
+    tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=3")
+    own = models["phrases"].trace("the cat sat", to="de", beam=4, knockouts=True)
+    for _ in range(2):
+        tab.keyboard.press("ArrowRight")
+    film = saved(tab, "#film")
+    assert film["step"] == 4
+    step = own.steps[4]
+    assert [one["text"] for one in film["candidates"]] == [one.text for one in step.candidates]
+    assert numbers(tab, "#film .candidates .candidate .number") == [short(one.probability) for one in step.candidates]
+    weights = own.attention(HEAD)[1, step.row]
+    assert [one["weight"] for one in film["looked_at"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
+    total = own.knockouts.total[own.knockouts.attentions.index(HEAD)]
+    cells = tab.locator(f"#worth td[data-attention='{HEAD}']").all_text_contents()
+    assert [cell.replace("+", "") for cell in cells] == [short(float(change)) for change in total]
+
+
+def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, models):
+    tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=2")
+    before = models["phrases"].trace("the cat sat", to="de", beam=4)
+    after = models["phrases"].trace("the cat sat", to="de", beam=4, knock_out={HEAD: [1]})
+    forced = models["phrases"].trace("the cat sat", to="de", target=before.target.text, knock_out={HEAD: [1]})
+    tab.get_by_role("button", name="Knock out").click()
+    tab.wait_for_selector("#silence:not([hidden])")
+    assert tab.locator("[data-output=before] .says").text_content() == before.target.text
+    assert tab.locator("[data-output=after] .says").text_content() == after.target.text
+    for trace, name in ((before, "before"), (after, "after")):
+        assert short(math.exp(trace.log_probability)) in tab.locator(f"[data-output={name}]").inner_text()
+    assert tab.locator(".tile.silent").count() == 1
+    assert "without=decoder.1.cross_attention.1" in wait_for_address(tab, "without=")
+    rows = tab.locator("#silence tbody tr")
+    same = [one.id for one in before.target.tokens] == [one.id for one in forced.target.tokens[: len(before.steps)]]
+    assert same, "the text is cut into the same tokens again, or the test compares nothing"
+    for step, (old, new) in enumerate(zip(before.steps, forced.steps, strict=False)):
+        shown = rows.nth(step).locator("td").all_text_contents()
+        assert shown[0] == short(math.exp(old.log_probability))
+        assert shown[1] == short(math.exp(new.log_probability)) or shown[1].startswith("<")
+    assert "2" in tab.locator(".step-label").inner_text()  # the step one was at
+
+
+def wait_for_address(tab, part):
+    tab.wait_for_function("part => location.hash.includes(part)", arg=part)
+    return tab.evaluate("decodeURIComponent(location.hash)")
+
+
+def test_several_heads_may_be_out_and_all_be_put_back(tabs):
+    tab = opened(tabs, f"{PHRASES}&beam=1&heads={HEAD}.1")
+    first = tab.locator(".outcome").inner_text()
+    tab.keyboard.press("k")
+    tab.wait_for_selector("#silence:not([hidden])")
+    tab.locator(".tile").first.click()
+    tab.get_by_role("button", name="Knock out").click()
+    tab.wait_for_function("() => document.querySelectorAll('.tile.silent').length === 2")
+    assert "without 2 heads" in tab.locator(".outcome").inner_text()
+    assert tab.evaluate("document.activeElement.textContent") == "Put back"  # the focus is where it was
+    tab.get_by_role("button", name="Put all back").click()
+    tab.wait_for_selector("#silence", state="hidden")
+    assert tab.locator(".tile.silent").count() == 0
+    assert tab.locator(".outcome").inner_text() == first
+    tab.wait_for_function("() => !location.hash.includes('without')")
+
+
+def test_a_gap_is_compared_by_the_same_word(tabs, models):
+    tab = opened(tabs, "#/watch?model=bert&text=the+%5BMASK%5D+sat&without=encoder.1.self_attention.0")
+    before = models["bert"].trace("the [MASK] sat")
+    after = models["bert"].trace("the [MASK] sat", knock_out={"encoder.1.self_attention": [0]}, candidates=100)
+    word = before.steps[0].candidates[0]
+    shown = tab.locator("#silence tbody tr td").all_text_contents()
+    found = [one.probability for one in after.steps[0].candidates if one.id == word.id]
+    assert shown[0] == short(word.probability)
+    assert shown[1] == (short(found[0]) if found else f"< {short(after.steps[0].candidates[-1].probability)}")
+
+
+def test_a_link_restores_everything(tabs):
+    address = (
+        f"{PHRASES}&beam=8&heads={HEAD}.0%2C{HEAD}.1&step=3&unit=word&picture=matrix&without=encoder.0.self_attention.1"
+    )
+    tab = opened(tabs, address)
+    assert [one.input_value() for one in tab.locator(".ask input, .ask select").all()] == ["the cat sat", "de", "8"]
+    assert tab.locator(".step-label").inner_text().startswith("Step 3 of ")
+    assert tab.locator("#attention-title").inner_text().startswith("Mean of 2 heads")
+    assert tab.locator("#attention .matrix").is_visible()
+    assert tab.get_by_role("button", name="Words").get_attribute("aria-pressed") == "true"
+    assert tab.locator(".silent-heads").inner_text().startswith("Encoder self-attention, layer 0, head 1")
+
+
+def test_what_is_refused_is_said_beside_the_field_and_what_was_shown_stays(tabs):
+    tab = opened(tabs, PHRASES)
+    before = tab.locator(".outcome").inner_text()
+    tab.get_by_label("A sentence to translate").fill("")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("form ~ .problem:not(:empty)")
+    assert "the text is empty" in tab.locator(".problem").inner_text()
+    assert tab.locator(".outcome").inner_text() == before
+    tab.get_by_label("A sentence to translate").fill("the dog")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".problem", state="hidden")
+
+
+def test_a_new_request_ends_the_one_before(tabs):
+    tab = opened(tabs, "#/watch?model=one-way&text=the+cat")
+    failed = []
+    tab.on("requestfailed", lambda request: failed.append(request.failure))
+    held = []
+    tab.route("**/trace", lambda route: held.append(route), times=1)
+    tab.get_by_label("A sentence to translate").fill("a dog")
+    tab.keyboard.press("Enter")
+    tab.get_by_label("A sentence to translate").fill("the house")
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("() => document.querySelector('[data-passage=source]').textContent.includes('house')")
+    assert failed == ["net::ERR_ABORTED"]
+    assert tab.locator(".problem").inner_text() == ""
+
+
+def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
+    for motion, plays in (("no-preference", True), ("reduce", False)):
+        tab = opened(tabs, "#/watch?model=one-way&text=the+cat&beam=1", motion=motion)
+        tab.get_by_label("A sentence to translate").fill("a dog ran")
+        tab.keyboard.press("Enter")
+        tab.wait_for_function("() => document.querySelector('[data-passage=source]').textContent.includes('dog')")
+        assert tab.locator(".play").inner_text() == ("Pause" if plays else "Play")
+
+
+def test_keys_belong_to_the_field_while_one_types(tabs):
+    tab = opened(tabs, PHRASES)
+    tab.get_by_label("A sentence to translate").fill("")
+    tab.keyboard.type("walk me")
+    assert tab.get_by_label("A sentence to translate").input_value() == "walk me"
+    assert tab.locator("#attention .matrix").is_hidden()
+    tab.locator("#attention-title").click()
+    tab.keyboard.press("Escape")
+    tab.locator("#view").focus()
+    tab.keyboard.press("m")
+    assert tab.locator("#attention .matrix").is_visible()
+
+
+def test_a_word_that_is_pointed_at_is_followed_and_the_alignment_comes_with_its_warning(tabs):
+    tab = opened(tabs, f"{PHRASES}&beam=1")
+    assert "Attention is not alignment" in tab.locator("#alignment .warning").inner_text()
+    tab.locator("#sentence [data-passage=source] .token").nth(1).hover()
+    assert tab.locator("#attention .unit.looked-at").count() >= 1
+    assert tab.locator("#sentence .token.looks").count() == 1
+
+
+def test_the_theme_changes_the_colours_of_the_pictures(tabs):
+    tab = opened(tabs, f"{PHRASES}&picture=matrix")
+    tab.wait_for_selector(".cells[data-plan]")
+    picture = "() => document.querySelector('.cells').toDataURL()"
+    light = tab.evaluate(picture)
+    tab.get_by_role("button", name="Dark").click()
+    assert tab.evaluate(picture) != light
+
+
+@pytest.mark.parametrize(("model", "theme"), [("phrases", "light"), ("gpt", "light"), ("bert", "dark")])
+def test_it_fits_a_phone_and_can_be_read(tabs, model, theme):
+    knocked = {"phrases": "decoder.0.cross_attention.0", "gpt": "decoder.0.self_attention.0"}
+    silent = knocked.get(model, "encoder.0.self_attention.0")
+    tab = opened(tabs, f"#/watch?model={model}&without={silent}", width=390, height=844, theme=theme)
+    tab.wait_for_selector("#silence:not([hidden])")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.evaluate(CUT) == []
+    assert tab.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+
+
+def test_every_control_has_a_name(tabs):
+    tab = opened(tabs, f"{PHRASES}&without={HEAD}.0")
+    nameless = """() => [...document.querySelectorAll("input, select, button, textarea, a, [tabindex='0']")]
+      .filter((node) => node.checkVisibility() && !(node.ariaLabel || node.textContent.trim() || node.labels?.length))
+      .map((node) => node.outerHTML)"""
+    assert tab.evaluate(nameless) == []
+
+
+def test_the_page_is_soon_ready_and_200_tokens_are_soon_drawn(tabs):
+    """On a quiet machine within one second and two; tests share theirs. What the model takes to write is not counted."""
+    long = {"gpt": Generator(generator_bundle(max_length=256))}
+    app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    ready, drawn = [], []
+    with background(app) as url:
+        for _ in range(2):
+            tab = tabs("#/watch?model=gpt", url=url)
+            tab.wait_for_selector(".ask")
+            ready.append(tab.evaluate("performance.now()"))
+            tab.wait_for_selector(READY)
+            tab.get_by_label("Tokens", exact=True).select_option("200")
+            tab.get_by_role("button", name="Continue").click()
+            tab.wait_for_function("() => document.querySelectorAll('#attention svg .unit').length > 400")
+            now = "performance.now() - performance.getEntriesByName(`${location.origin}/trace`).at(-1).responseEnd"
+            drawn.append(tab.evaluate(now))
+            assert tab.locator("[data-passage=target] .token").count() == 200
+            tab.close()
+    assert min(ready) < BUSY * 1000
+    assert min(drawn) < BUSY * 2000
