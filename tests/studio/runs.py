@@ -25,7 +25,7 @@ def metrics_of(run: Path) -> list[dict]:
 
 
 def copy_of(run: Path, name: str, **changes: dict[str, object]) -> Path:
-    """Copy a run under another name, with other settings ({section: {name: value}}) and a loss that is half as large."""
+    """Copy a run under another name, with other settings (section={name: value}) and a loss half as large."""
     copy = run.parent / name
     shutil.copytree(run, copy)
     journal = json.loads((copy / "run.json").read_text())

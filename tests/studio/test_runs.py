@@ -195,8 +195,10 @@ def test_of_a_file_beyond_measure_the_end_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("line", "record"),
     [
-        (b'{"step": 1, "loss": NaN, "a": Infinity, "b": -Infinity, "c": 1e999}', {"loss": None, "a": None, "b": None, "c": None}),
-        (b'{"step": 1, "big": 123456789012345678901234567890, "yes": true, "list": [1], "none": null}', {"big": None, "none": None}),
+        (b'{"step": 1, "loss": NaN, "a": Infinity}', {"loss": None, "a": None}),
+        (b'{"step": 1, "b": -Infinity, "c": 1e999}', {"b": None, "c": None}),
+        (b'{"step": 1, "big": 123456789012345678901234567890, "none": null}', {"big": None, "none": None}),
+        (b'{"step": 1, "yes": true, "list": [1], "object": {}}', {}),
         (b'{"step": 1, "text": "\\ud800<script>"}', {"text": "\ud800<script>"}),
         (b'{"step": -1}', None),
         (b'{"step": 1.5}', None),

@@ -99,7 +99,7 @@ def options_for(model: Pipeline, question: Question) -> dict[str, Any]:
     if not isinstance(model, Translator | Chat | Generator):
         return {**options, "candidates": CANDIDATES_TO_SEARCH}
     options |= {"candidates": CANDIDATES, "target": question.target}
-    options |= {"sample": False, "max_length": question.max_tokens}
+    options |= {"sample": False, "max_length": min(question.max_tokens, model.generation.max_length)}
     return {**options, "to": question.to} if isinstance(model, Translator) else options
 
 

@@ -129,6 +129,7 @@ class RunsTable:
             "scores": {key: value for key, value in scores.items() if isinstance(value, int | float)},
             "snapshots": self.steps(folder),
             "kept": self.has_model(folder),
+            "best_step": best if type(best := mapping(outcome, "progress").get("best_step")) is int else None,
         }
 
 

@@ -17,7 +17,7 @@ export function mount(host, app) {
   if (!document.querySelector("link[href='/studio/runs.css']")) document.head.append(element("link", { rel: "stylesheet", href: "/studio/runs.css" }));
   const { place } = app;
   const store = new Store({
-    ...{ cards: [], drawn: [], at: null, axis: place.get("x") in AXES ? place.get("x") : "step", smoothing: Number(place.get("smooth") ?? 0) || 0 },
+    ...{ cards: null, drawn: [], at: null, axis: place.get("x") in AXES ? place.get("x") : "step", smoothing: Number(place.get("smooth") ?? 0) || 0 },
     ...{ logX: place.get("logx") !== null, logY: place.get("logy") !== null, range: rangeOf(place.get("zoom")), first: place.get("first") ?? "loss", second: place.get("second") },
   });
   let chosen = place.get("runs")?.split(",").filter(Boolean) ?? null;
@@ -44,10 +44,11 @@ export function mount(host, app) {
   const feed = follow(app.ask, {
     failed,
     changed: (cards) => {
-      if (store.state.cards.length === 0 && cards.length > 0) {
+      if (cards.length > 0 && !store.state.cards?.length) {
         store.set({ cards });
         choose(chosen?.filter((id) => cards.some((card) => card.id === id)) ?? atFirst(cards));
-      } else update(cards);
+      } else if (cards.length > 0) update(cards);
+      else store.set({ cards });
     },
   });
 
@@ -58,24 +59,15 @@ export function mount(host, app) {
     controls(store), element("div", { class: "runs-charts" }, ...charts), written);
   const settingsPart = section("runs-compare", "What differs", "The settings with which the chosen runs were really made.", settingsHost);
   const lapseHost = element("div");
-  let stopLapse = null;
-  store.watch(["cards"], ({ cards }) => {
-    if (stopLapse === null && cards.some(isFilmed)) stopLapse = timelapse(lapseHost, app, cards.filter(isFilmed), store);
-  });
+  ends.push(timelapse(lapseHost, app, store));
   store.watch(["drawn"], ({ drawn }) => fill(written, ...samples(drawn)));
   store.watch(["axis", "smoothing", "logX", "logY", "range", "first", "second"], ({ axis, smoothing, logX, logY, range, first, second }) =>
     place.set({ x: axis === "step" ? null : axis, smooth: smoothing || null, logx: logX ? 1 : null, logy: logY ? 1 : null, zoom: range?.map((value) => Number(value.toPrecision(6))).join("-"), first: first === "loss" ? null : first, second }));
   fill(host, problem, list, curvesPart, settingsPart, lapseHost);
   return () => {
-    stopLapse?.();
     ends.forEach((end) => end());
     fill(host);
   };
-}
-
-/** A run whose snapshots show how it learned. */
-function isFilmed({ snapshots }) {
-  return snapshots.length > 1;
 }
 
 function rangeOf(text) {
@@ -98,10 +90,11 @@ function markOf(number) {
 
 /** The table of all runs, with a box before each. */
 function runsTable(store, choose) {
-  const head = ["Run", "Task", "State", "Began", "Steps", "Score"].map((name) => element("th", { scope: "col" }, name));
+  const head = ["Run", "State", "Score", "Steps", "Task", "Began"].map((name) => element("th", { scope: "col" }, name));
   const body = element("tbody");
   let before = "";
   store.watch(["cards", "drawn"], ({ cards, drawn }) => {
+    if (!cards?.length) return fill(body, element("tr", {}, element("td", { colspan: 6, class: "waiting" }, cards === null ? "…" : "There is no run in the folder of this server yet. It appears here as soon as one begins.")));
     const rows = cards.map((card) => [card, drawn.find(({ id }) => id === card.id)]);
     const now = JSON.stringify(rows.map(([card, run]) => [card.id, card.state, run?.mark, run?.records.at(-1)?.step]));
     if (now === before) return;
@@ -118,7 +111,8 @@ function row(card, run, change) {
   const scores = Object.entries(scoresOf(card, run)).filter(([name]) => name !== "validation_loss");
   const name = element("th", { scope: "row" }, element("label", {}, box, run ? swatch(run) : element("span", { class: "no-swatch" }), card.name));
   const steps = run?.records.at(-1)?.step;
-  return element("tr", {}, name, ...[card.task, STATES[card.state], card.began.slice(0, 16), steps === undefined ? "" : counted(steps), scores.slice(0, 2).map(([one, value]) => `${titleOf(one)} ${short(value)}`).join(", ")].map((text, n) => element("td", { class: n === 1 ? card.state : null }, text)));
+  const score = scores.slice(0, 2).map(([one, value]) => `${titleOf(one)} ${short(value)}`).join(", ");
+  return element("tr", {}, name, element("td", { class: card.state }, STATES[card.state]), ...[score, steps === undefined ? "" : counted(steps), card.task, card.began.slice(0, 16)].map((text) => element("td", {}, text)));
 }
 
 /** The scores with which a run ended, or those of its last validation. */
