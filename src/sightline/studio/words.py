@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 import numpy as np
 from jaxtyping import Float
 from pydantic import BaseModel, Field
+from torch import Tensor
 
 from sightline.errors import InputError
 from sightline.pipelines import Pipeline
-from sightline.pipelines.neighbors import WordList, mean_embeddings
+from sightline.pipelines.neighbors import AT_ONCE, WordList, mean_embeddings
 from sightline.serving import Body, Router
 from sightline.serving.api import Desk
 from sightline.tracing.projection import Projection, unit_vectors
@@ -82,10 +83,23 @@ class Atlas:
         """The directions in which the words that are shown differ most."""
         return Projection.of(self.vectors(self.list.spelled[:MOST_SHOWN]))
 
+    @property
+    def weight(self) -> Float[Tensor, "V E"]:
+        """The embeddings of all tokens."""
+        return self.pipeline.weight.detach()
+
     def vectors(self, spelled: Sequence[Sequence[int]]) -> Float[np.ndarray, "n E"]:
         """Return the vectors of words as this measure sees them."""
-        found = np.asarray(mean_embeddings(spelled, self.pipeline.weight.detach()).float().cpu().numpy())
+        found = np.asarray(mean_embeddings(spelled, self.weight).float().cpu().numpy())
         return unit_vectors(found) if self.measure == "cosine" else found
+
+    def nearness(
+        self, own: Float[np.ndarray, "E"], spelled: Sequence[Sequence[int]]
+    ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+        """Return the cosine of the angle between a vector and those of some words, and the distance."""
+        others = np.asarray(mean_embeddings(spelled, self.weight).float().cpu().numpy()).astype(np.float64)
+        cosines: np.ndarray = unit_vectors(others) @ unit_vectors(own[None].astype(np.float64))[0]
+        return cosines, np.linalg.norm(others - own, axis=1)
 
     def map(self) -> Map:
         """Return the map; of no words an empty one."""
@@ -104,11 +118,10 @@ class Atlas:
         """Return the words of the whole list that are nearest to a word; in a tie the more frequent."""
         if not self.list.words:
             raise InputError("this model has no list of words: give some for it to be near to")
-        weight = self.pipeline.weight.detach()
-        own = np.asarray(self.list.vectors([word], weight).float().cpu().numpy())
-        others = np.asarray(mean_embeddings(self.list.spelled, weight).float().cpu().numpy())
-        cosines = (unit_vectors(others) @ unit_vectors(own)[0]).astype(np.float64)
-        distances = np.linalg.norm(others.astype(np.float64) - own, axis=1)
+        own = np.asarray(self.list.vectors([word], self.weight).float().cpu().numpy())
+        some = [self.list.spelled[start : start + AT_ONCE] for start in range(0, len(self.list.words), AT_ONCE)]
+        found = [self.nearness(own[0], spelled) for spelled in some]
+        cosines, distances = (np.concatenate(one) for one in zip(*found, strict=True))
         order = np.argsort(-cosines if self.measure == "cosine" else distances, kind="stable")
         best = [int(place) for place in order[: n + 1] if self.list.words[place] != word][:n]
         flat = self.plane(self.vectors([self.list.spell([word])[0], *(self.list.spelled[place] for place in best)]))
@@ -147,19 +160,17 @@ def router(desk: Desk) -> Router:
 
     @routes.post("/studio-api/words")
     async def words(body: WordsBody) -> Map:
-        [found] = await desk.call(atlas, lambda many: [atlas(one).map() for one in many], [Wanted.of(body)])
+        # A key of its own: what is refused shall not be refused to others who ask at the same time.
+        [found] = await desk.call(object(), lambda many: [atlas(one).map() for one in many], [Wanted.of(body)])
         shown: Map = found
         return shown
 
     @routes.post("/studio-api/neighbors")
     async def neighbors(body: NeighborsBody) -> Neighbors:
         wanted = Wanted.of(body)
-
-        def work(_: list[str]) -> list[Neighbors]:
-            return [atlas(wanted).nearest(body.word, n=body.n)]
-
-        # A key of its own: words of one request say nothing about those of another.
-        [found] = await desk.call(object(), work, [body.word])
+        [found] = await desk.call(
+            object(), lambda many: [atlas(wanted).nearest(word, n=body.n) for word in many], [body.word]
+        )
         near: Neighbors = found
         return near
 

@@ -12,7 +12,7 @@ export function mount(host, { model, place, stream }) {
   const input = element("input", { type: "text", "aria-label": "Say something", placeholder: "Say something", autocomplete: "off", required: true, dir: "auto" });
   input.value = place.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
   const { problem, attempt } = trying();
-  let running = null;
+  let [running, ended] = [null, false];
   const say = button("Say", () => {}, { type: "submit", class: "main" });
   const stop = button("Stop", () => running?.abort());
   const anew = button("New conversation", () => {
@@ -53,7 +53,7 @@ export function mount(host, { model, place, stream }) {
       throw error;
     } finally {
       running = null;
-      keep();
+      if (!ended) keep(); // else the address is another view's
     }
   }
 
@@ -78,6 +78,7 @@ export function mount(host, { model, place, stream }) {
   fill(host, node);
   follow();
   return () => {
+    ended = true;
     running?.abort();
     fill(host);
   };

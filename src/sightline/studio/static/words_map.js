@@ -25,7 +25,10 @@ export function wordMap({ scope, pick }) {
   let whole = true;
 
   const at = ({ x, y }) => [width / 2 + (x - view.x) * view.scale, height / 2 - (y - view.y) * view.scale];
-  const redraw = () => width > 0 && points.length > 0 && scope.afterwards(canvas, () => paint(scene()));
+  const redraw = () => {
+    canvas.style.touchAction = whole ? "" : "none"; // a finger scrolls the page, until there is something to move
+    if (width > 0 && points.length > 0) scope.afterwards(canvas, () => paint(scene()));
+  };
 
   /** Show so much that some words (null: all) are seen. */
   function fit(words) {

@@ -20,7 +20,7 @@ export function mount(host, app) {
   const likely = element("div");
   const wantsOdds = element("input", { type: "checkbox", id: "odds", checked: place.get("odds") !== null });
   const look = element("span");
-  let [offers, chosen, running, asked] = [[], 0, null, null];
+  let [offers, chosen, running, asked, ended] = [[], 0, null, null, false];
 
   const changed = (text) => {
     place.set({ text });
@@ -71,6 +71,7 @@ export function mount(host, app) {
       area.value = now = begun + text;
       area.scrollTop = area.scrollHeight;
     }));
+    if (ended) return; // the address is another view's
     area.value = begun;
     story.set(now);
     await showOdds();
@@ -146,6 +147,7 @@ export function mount(host, app) {
   follow();
   showOdds();
   return () => {
+    ended = true;
     running?.abort();
     asked?.abort();
     fill(host);
