@@ -253,7 +253,7 @@ def test_every_control_has_a_name(tabs):
 
 
 def test_the_page_is_soon_ready_and_200_tokens_are_soon_drawn(tabs):
-    """On a quiet machine within one second and two; tests share theirs. What the model takes to write is not counted."""
+    """On a quiet machine within one second and two; tests share theirs. The model's own time is not counted."""
     long = {"gpt": Generator(generator_bundle(max_length=256))}
     app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
     ready, drawn = [], []
