@@ -1,0 +1,166 @@
+// A matrix, or a vector, as coloured cells: the chosen row and column outlined, names beside them, one cell read out.
+
+import { element, fill, svg } from "/drawing/dom.js";
+import { short } from "/drawing/numbers.js";
+import { textWidth, fontOf } from "/drawing/rows.js";
+import { colourOf, css, inkOn, words } from "/drawing/scale.js";
+import { clipped, visible } from "/drawing/texts.js";
+
+const FONT = 11;
+const TALLEST = 24;
+const HIGHEST = 280;
+const SQUARE = 360;
+const BETWEEN = 54;
+const WIDEST = 40;
+const NUMBERED = 30;
+const GAP = 3;
+const MOST_IN_TABLE = 400;
+
+/**
+ * Draw a panel {title, idea, matrix, scale, rowNames, columnNames, row, column, passages, share, lit} into a width. `idea` is its
+ * colour, `scale` "weight" or "signed"; `share` says how many stand side by side, `lit` the colour of the chosen row. `pick(row, column)` hears clicks, `point`
+ * what is pointed at; `kept` remembers what was painted. The node has `point(passage, place)`, which marks a row that is pointed at elsewhere.
+ */
+export function panel(given, room, palette, { pick, point, kept }) {
+  const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", passages = [] } = given;
+  const wide = room < 520 ? room : Math.floor((room - BETWEEN * (share - 1)) / share);
+  const [left, top] = [rowNames, columnNames].map((names) => (names === null ? 2 : roomFor(names)));
+  const square = columnNames !== null && rows > 1;
+  const cellWide = Math.min((wide - left - GAP) / columns, square ? Math.max(SQUARE / rows, 2) : Infinity, columnNames === null ? TALLEST : WIDEST);
+  const cellHigh = square ? cellWide : Math.min(TALLEST, HIGHEST / rows);
+  const [width, height] = [cellWide * columns, cellHigh * rows];
+
+  const most = scale === "weight" ? 1 : (kept.get(data)?.most ?? largest(data));
+  if (kept.get(data)?.palette !== palette) kept.set(data, { palette, most, canvas: painted(rows, columns, data, scale, most, palette) });
+  const { canvas } = kept.get(data);
+  const colour = (value) => colourOf(palette[scale], scale === "weight" ? value : 0.5 + value / most / 2);
+  for (const [name, value] of [["left", left], ["top", top], ["width", width], ["height", height]]) canvas.style.setProperty(name, `${value}px`);
+  const marks = svg("svg", { width: left + width + GAP, height: top + height + GAP });
+  const outline = (kind, x, y, w, h) => svg("rect", { class: `lit ${kind}`, x: left + x - 1, y: top + y - 1, width: w + 2, height: h + 2 });
+  if (rowNames !== null) marks.append(...names(rowNames, row, cellHigh, (at) => ({ x: left - 5, y: top + (at + 0.5) * cellHigh, "text-anchor": "end" })));
+  if (columnNames !== null) marks.append(...names(columnNames, column, cellWide, (at) => ({ transform: `translate(${left + (at + 0.5) * cellWide} ${top - 5}) rotate(-90)` })));
+  if (row !== null && cellWide >= NUMBERED) marks.append(...numbers(data.subarray(row * columns, (row + 1) * columns)));
+  if (row !== null && rows > 1) marks.append(outline(lit, 0, row * cellHigh, width, cellHigh));
+  if (column !== null) marks.append(outline(columnNames === null ? "one" : "key", column * cellWide, row === null ? 0 : row * cellHigh, cellWide, row === null ? height : cellHigh));
+  const follow = outline("pointed", 0, 0, width, cellHigh);
+  follow.setAttribute("visibility", "hidden");
+  marks.append(follow);
+
+  function numbers(values) {
+    return Array.from(values, (value, at) => svg("text", {
+      class: "in-cell", x: left + (at + 0.5) * cellWide, y: top + (row + 0.5) * cellHigh, fill: Number.isFinite(value) ? inkOn(colour(value)) : null,
+    }, scale === "weight" ? value.toFixed(2) : short(value)));
+  }
+  const readout = element("output", { class: "note" });
+  const says = (r, c) => {
+    const who = rowNames === null ? "" : `“\u2068${visible(rowNames[r])}\u2069”, `;
+    const what = columnNames === null ? `number ${c}` : `“\u2068${visible(columnNames[c])}\u2069”`;
+    return `${who}${what}: ${short(data[r * columns + c])}`;
+  };
+  const rest = () => (readout.textContent = row !== null && column !== null ? says(row, column) : "");
+  rest();
+  const cellAt = ({ clientX, clientY }) => {
+    const box = marks.getBoundingClientRect();
+    const [c, r] = [Math.floor((clientX - box.left - left) / cellWide), Math.floor((clientY - box.top - top) / cellHigh)];
+    return r < 0 || r >= rows || c < 0 || c >= columns ? null : [r, c];
+  };
+  marks.addEventListener("pointermove", (event) => {
+    const cell = cellAt(event);
+    if (cell === null) return leave();
+    readout.textContent = says(...cell);
+    return rowNames !== null && point(passages[0], cell[0]);
+  });
+  const leave = () => {
+    rest();
+    point(null, null);
+  };
+  marks.addEventListener("pointerleave", leave);
+  marks.addEventListener("click", (event) => {
+    const cell = cellAt(event);
+    if (cell !== null) pick(...cell);
+  });
+  const shape = rows === 1 ? `${columns}` : `${rows} × ${columns}`;
+  const node = element("figure", { class: `panel ${idea}` },
+    element("figcaption", {}, element("b", {}, title), " ", element("span", { class: "number" }, shape), ramp(scale, most)),
+    element("div", { class: "cells", role: "img", "aria-label": `${title}, ${shape}. ${readout.textContent}` }, canvas, marks),
+    readout,
+  );
+  node.style.setProperty("width", `${Math.max(left + width + GAP, Math.min(wide, 172))}px`);
+  node.point = (passage, place) => {
+    const shown = passage !== null && passages[0] === passage && rows > 1 && place < rows;
+    follow.setAttribute("visibility", shown ? "visible" : "hidden");
+    if (shown) follow.setAttribute("y", top + place * cellHigh - 1);
+  };
+  node.table = () => table(given, shape);
+  return node;
+}
+
+const rooms = new WeakMap();
+
+/** How much room names need. */
+function roomFor(names) {
+  const font = fontOf(FONT, 700);
+  if (!rooms.has(names)) rooms.set(names, Math.min(84, Math.ceil(Math.max(...names.map((name) => textWidth(clipped(name, 10), font)), 8)) + 7));
+  return rooms.get(names);
+}
+
+function painted(rows, columns, data, scale, most, palette) {
+  const canvas = element("canvas", { width: columns, height: rows });
+  const image = new ImageData(columns, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  const table = words(palette[scale]);
+  for (let at = 0; at < data.length; at++) {
+    if (data[at] !== -Infinity) pixels[at] = table[Math.round(255 * (scale === "weight" ? data[at] : 0.5 + data[at] / most / 2))]; // −∞ stays empty
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+function largest(data) {
+  let most = 1e-9;
+  for (const value of data) if (value !== -Infinity) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
+/** All names where there is room for them, else only the one that is lit. */
+function names(all, lit, pitch, placed) {
+  const shown = pitch >= FONT ? all.map((_, at) => at) : lit === null ? [] : [lit];
+  return shown.map((at) => svg("text", { class: at === lit ? "lit-name" : "cell-name", ...placed(at) }, clipped(all[at], 10)));
+}
+
+function ramp(scale, most) {
+  const end = (value) => element("span", { class: "number" }, short(value));
+  const kind = scale === "weight" ? "ramp" : "ramp signed";
+  return element("span", { class: "scale", "aria-hidden": "true" }, end(scale === "weight" ? 0 : -most), element("span", { class: kind }), end(most));
+}
+
+/** The numbers of a panel: all while they are few, else the lit row. */
+function table({ title, matrix: { rows, columns, data }, rowNames, columnNames, row }, shape) {
+  const shown = data.length <= MOST_IN_TABLE || row === null ? Array.from({ length: Math.min(rows, MOST_IN_TABLE) }, (_, at) => at) : [row];
+  const head = (text, scope) => element("th", { scope, dir: "auto" }, visible(text));
+  const body = shown.map((r) => element("tr", {}, head(rowNames?.[r] ?? String(r), "row"),
+    ...Array.from(data.subarray(r * columns, (r + 1) * columns), (value) => element("td", {}, short(value)))));
+  const top = element("tr", {}, element("td"), ...Array.from({ length: columns }, (_, c) => head(columnNames?.[c] ?? String(c), "col")));
+  return element("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": `${title} as a table` },
+    element("table", {}, element("caption", {}, `${title}, ${shape}`), element("thead", {}, top), element("tbody", {}, ...body)));
+}
+
+/** Candidates with a number each, as bars. */
+export function bars(title, idea, rows, chosen) {
+  const most = Math.max(...rows.map(({ value }) => Math.abs(value)), 1e-9);
+  const scale = idea === "probability" ? 1 : most;
+  const items = rows.map(({ text, value }, at) => {
+    const bar = element("span", { class: `bar ${idea}`, style: { "--share": Math.max(0, value / scale) } });
+    return element("li", { class: at === chosen ? "candidate chosen" : "candidate" }, element("span", { class: "name", dir: "auto" }, visible(text)), element("span", { class: "track" }, bar), element("span", { class: "number" }, short(value)));
+  });
+  return element("figure", { class: `panel ${idea}` }, element("figcaption", {}, element("b", {}, title)), element("ol", { class: "candidates" }, ...items));
+}
+
+/** Tokens side by side, with a second line each: chips that can be chosen. */
+export function chips(tokens, below, lit, pick) {
+  const all = tokens.map((text, at) => element("button", { type: "button", class: at === lit ? "token looks" : "token", "aria-pressed": String(at === lit), on: { click: () => pick(at) } },
+    element("span", {}, clipped(text)), below === null ? null : element("small", { class: "number" }, below[at])));
+  const node = element("div", { class: "chips" });
+  fill(node, ...all);
+  return node;
+}
