@@ -117,7 +117,12 @@ def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, m
         shown = rows.nth(step).locator("td").all_text_contents()
         assert shown[0] == short(math.exp(old.log_probability))
         assert shown[1] == short(math.exp(new.log_probability)) or shown[1].startswith("<")
-    assert "2" in tab.locator(".step-label").inner_text()  # the step one was at
+    assert tab.locator(".step-label").inner_text().startswith("Step 2 of ")  # where one was
+    kept = saved(tab, "#silence")
+    assert kept["silent"] == ["Cross-attention, layer 1, head 1"]
+    assert (kept["before"], kept["after"]) == (before.target.text, after.target.text)
+    given = [one["with"] for one in kept["tokens"]]
+    assert given == pytest.approx([math.exp(step.log_probability) for step in before.steps], rel=1e-4)
 
 
 def wait_for_address(tab, part):
@@ -201,6 +206,24 @@ def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
         tab.keyboard.press("Enter")
         tab.wait_for_function("() => document.querySelector('[data-passage=source]').textContent.includes('dog')")
         assert tab.locator(".play").inner_text() == ("Pause" if plays else "Play")
+
+
+def test_a_large_model_is_measured_head_by_head_only_when_asked_to(tabs, models):
+    tab = opened(tabs, "#/watch?model=bert")  # any other first, so that the cards can be changed
+    tab.route("**/v1/models", lambda route: route.fulfill(json=larger(route.fetch().json())))
+    tab.goto(tab.url.replace("bert", "one-way"))
+    tab.reload()
+    tab.wait_for_selector(READY)
+    assert tab.locator("#worth").is_hidden()
+    tab.get_by_role("button", name="Measure every head").click()
+    tab.wait_for_selector("#worth:not([hidden])")
+    assert tab.locator("#measure").is_hidden()
+    assert "worth=1" in tab.url
+
+
+def larger(listed):
+    """The cards of models as if they were of any size."""
+    return {**listed, "data": [{**card, "parameters": 10**12} for card in listed["data"]]}
 
 
 def test_keys_belong_to_the_field_while_one_types(tabs):

@@ -1,7 +1,8 @@
 // Knocking heads out: which ones are silent, and what became of the output without them.
 
 import { button, element, fill, section } from "/drawing/dom.js";
-import { short, signed } from "/drawing/numbers.js";
+import { exact, short, signed } from "/drawing/numbers.js";
+import { saving } from "/drawing/saving.js";
 import { colourOf, paint } from "/drawing/scale.js";
 import { clipped } from "/drawing/texts.js";
 import { said } from "./watch-outcome.js";
@@ -36,7 +37,7 @@ export function knockButton(scope, { knock }) {
 export function silence(scope, { knock }) {
   const list = element("p", { class: "silent-heads" });
   const change = element("div", { "aria-live": "polite" });
-  const node = section("silence", "Without these heads", "Their mixtures of values are zero all the while. What the model does then shows whether it needed them.", list, change);
+  const node = section("silence", "Without these heads", "Their mixtures of values are zero all the while. What the model does then shows whether it needed them.", list, change, saving("knockout", change, () => numbers(scope.state)));
   scope.watch(["trace"], ({ trace, knocked: { without } }) => {
     node.hidden = without.length === 0;
     const back = without.map((head) => button(`${trace.title(head)} ✕`, () => knock(without.filter((one) => !same(one, head))), { class: "link", title: "Put it back" }));
@@ -52,14 +53,24 @@ function changes(scope, { trace, knocked: { whole, again }, palette }) {
   if (again === null || whole.steps.length === 0) return [];
   const after = probabilities(whole, again);
   const rows = whole.steps.map(({ log_probability: logarithm, candidates, chosen }, step) => row(scope, step, candidates[chosen].text, Math.exp(logarithm), after[step], palette.signed));
-  const text = (one) => said(one).map((node) => node.textContent).join("");
-  const verdict = text(whole) === text(trace) ? "The output stays the same." : "The output is another one.";
+  const verdict = textOf(whole) === textOf(trace) ? "The output stays the same." : "The output is another one.";
   return [
     element("p", { class: "note" }, `${verdict} Below: how likely each token of the first output was, and is now.`),
     element("div", { class: "scroller shifts" }, element("table", {},
       element("thead", {}, element("tr", {}, ...["Token", "with", "without", "change"].map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, ...rows))),
   ];
+}
+
+/** The same as numbers, to be saved. */
+function numbers({ trace, knocked: { whole, again, without } }) {
+  const after = probabilities(whole, again);
+  const tokens = whole.steps.map(({ log_probability: logarithm, candidates, chosen }, step) => ({ token: candidates[chosen].text, with: exact(Math.exp(logarithm)), without: after[step].probability && exact(after[step].probability) }));
+  return { silent: without.map((head) => trace.title(head)), before: textOf(whole), after: textOf(trace), tokens };
+}
+
+function textOf(trace) {
+  return said(trace).map((node) => node.textContent).join("");
 }
 
 function row(scope, step, text, before, { probability, least }, colours) {
