@@ -4,7 +4,7 @@ import { element, fill, svg } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
 import { steps } from "./positions_grid.js";
 
-const [LEFT, RIGHT, TOP, BOTTOM, HEIGHT] = [38, 8, 8, 22, 290];
+const [LEFT, RIGHT, TOP, BOTTOM, HEIGHT] = [48, 8, 8, 22, 290];
 
 /** Make a chart: {node, draw}. `point(position)` is told where one points. */
 export function chart({ label, point }) {

@@ -5,7 +5,7 @@ import { FAMILY, fontOf, textWidth } from "/drawing/rows.js";
 import { clipped } from "/drawing/texts.js";
 
 const MARGIN = 40;
-const MOST_NAMES = 350;
+const MOST_NAMES = 250;
 const REACH = 14;
 const SIZES = { chosen: 15, near: 13, pointed: 13, plain: 12 };
 const BUCKET = 48;
@@ -81,11 +81,16 @@ export function wordMap({ scope, pick }) {
       brush.stroke();
     }
     brush.globalAlpha = 1;
-    for (const { at: [x, y], kind } of dots) {
+    for (const kind of Object.keys(SIZES).reverse()) { // those of a kind at once: there may be thousands
       brush.globalAlpha = kind === "plain" ? 0.5 : 1;
       brush.fillStyle = kind === "plain" ? ink.dot : ink[kind];
+      const size = radius(kind);
       brush.beginPath();
-      brush.arc(x, y, radius(kind), 0, 7);
+      for (const { at: [x, y], kind: own } of dots) {
+        if (own !== kind) continue;
+        brush.moveTo(x + size, y);
+        brush.arc(x, y, size, 0, 7);
+      }
       brush.fill();
     }
     brush.globalAlpha = 1;
@@ -197,14 +202,18 @@ export function wordMap({ scope, pick }) {
 
 /** The names that have room, right of their points or else left, above or below. */
 function named(points, width, height) {
-  const taken = new Map();
-  const buckets = ([x0, y0, x1, y1]) => {
-    const keys = [];
-    for (let i = Math.floor(x0 / BUCKET); i <= Math.floor(x1 / BUCKET); i++) for (let j = Math.floor(y0 / BUCKET); j <= Math.floor(y1 / BUCKET); j++) keys.push(`${i} ${j}`);
-    return keys;
+  const across = Math.ceil(width / BUCKET) + 1;
+  const taken = Array.from({ length: across * (Math.ceil(height / BUCKET) + 1) }, () => []);
+  /** Whether an act holds for what stands in every part of the map that a box touches. */
+  const everywhere = ([x0, y0, x1, y1], holds) => {
+    for (let i = Math.max(0, Math.floor(x0 / BUCKET)); i <= x1 / BUCKET; i++) {
+      for (let j = Math.max(0, Math.floor(y0 / BUCKET)); j <= y1 / BUCKET; j++) if (taken[j * across + i] !== undefined && !holds(taken[j * across + i])) return false;
+    }
+    return true;
   };
-  const free = (box) => buckets(box).every((key) => (taken.get(key) ?? []).every((other) => box[0] >= other[2] || other[0] >= box[2] || box[1] >= other[3] || other[1] >= box[3]));
-  const take = (box) => buckets(box).forEach((key) => taken.set(key, [...(taken.get(key) ?? []), box]));
+  const apart = (one, other) => one[0] >= other[2] || other[0] >= one[2] || one[1] >= other[3] || other[1] >= one[3];
+  const free = (box) => everywhere(box, (others) => others.every((other) => apart(box, other)));
+  const take = (box) => everywhere(box, (others) => others.push(box));
   take([width - 150, 0, width, 48]); // the buttons
   for (const { at: [x, y], kind } of points) if (kind !== "plain") take([x - 5, y - 5, x + 5, y + 5]);
   const names = [];
@@ -212,12 +221,14 @@ function named(points, width, height) {
     if (names.length >= MOST_NAMES) break;
     const text = clipped(word, 18);
     const [wide, high, gap] = [textWidth(text, font(kind)) + 4, SIZES[kind] * 1.2, radius(kind) + 3];
-    const places = [[px + gap, py], [px - gap - wide, py], [px - wide / 2, py - high / 2 - gap], [px - wide / 2, py + high / 2 + gap]];
-    const fits = places.map(([x, y]) => [x, y, [x - 1, y - high / 2, x + wide, y + high / 2]])
-      .find(([, , box]) => box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height && free(box));
+    const boxOf = ([x, y]) => [x - 1, y - high / 2, x + wide, y + high / 2];
+    const fits = [[px + gap, py], [px - gap - wide, py], [px - wide / 2, py - high / 2 - gap], [px - wide / 2, py + high / 2 + gap]].find((place) => {
+      const box = boxOf(place);
+      return box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height && free(box);
+    });
     if (fits === undefined) continue;
-    take(fits[2]);
-    names.push({ text, word, kind, x: fits[0], y: fits[1] });
+    take(boxOf(fits));
+    names.push({ text, kind, x: fits[0], y: fits[1] });
   }
   return names;
 }

@@ -7,6 +7,7 @@ import { past } from "./write_past.js";
 import { settings } from "./write_settings.js";
 
 const WAYS = 3;
+const PAUSE = 400; // after which a text that was typed is looked at
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
@@ -15,18 +16,21 @@ export function mount(host, app) {
   const area = element("textarea", { rows: 7, "aria-label": "The story so far", spellcheck: "false", dir: "auto" });
   area.value = place.get("text") ?? model.example?.text ?? "";
   const { problem, attempt } = trying();
+  const looked = trying();
   const knobs = settings(place);
   const ways = element("div", { class: "ways", role: "listbox", "aria-label": "Ways to go on", hidden: true });
   const likely = element("div");
   const wantsOdds = element("input", { type: "checkbox", id: "odds", checked: place.get("odds") !== null });
   const look = element("span");
-  let [offers, chosen, running, asked, ended] = [[], 0, null, null, false];
+  let [offers, chosen, running, asked, timer, ended] = [[], 0, null, null, null, false];
 
   const changed = (text) => {
     place.set({ text });
     refuse();
     fill(likely);
     follow();
+    clearTimeout(timer);
+    timer = setTimeout(showOdds, PAUSE);
   };
   const story = past(area, changed);
   const on = button("Go on", () => goOn(), { class: "main", title: "Write on from here (Ctrl+Enter)" });
@@ -74,7 +78,6 @@ export function mount(host, app) {
     if (ended) return; // the address is another view's
     area.value = begun;
     story.set(now);
-    await showOdds();
   }
 
   function offer() {
@@ -107,7 +110,6 @@ export function mount(host, app) {
     if (running !== null) return;
     story.set(area.value + offers[number]);
     area.focus();
-    showOdds();
   }
 
   async function showOdds() {
@@ -116,9 +118,9 @@ export function mount(host, app) {
     if (!wantsOdds.checked || area.value === "") return fill(likely);
     asked = new AbortController();
     const { signal } = asked;
-    return attempt(async () => {
+    return looked.attempt(async () => {
       const trace = await oddsOf(app, area.value, signal);
-      if (!signal.aborted) fill(likely, odds(trace, (text) => (story.set(text), showOdds())));
+      if (!signal.aborted) fill(likely, odds(trace, story.set));
     });
   }
 
@@ -140,9 +142,8 @@ export function mount(host, app) {
     element("h2", { id: "write-title" }, "Write a story together"),
     element("p", { class: "explanation" }, "Begin, and let the model go on: again and again it draws one more piece of a word from those it finds likely. Three ways: ↑ ↓ choose, Tab or a click takes one, Escape none."),
     area, element("div", { class: "ask" }, on, three, stop, undo, redo, look), problem, ways, knobs.node,
-    element("p", { class: "wish" }, wantsOdds, element("label", { for: "odds" }, "Show how likely each token was")), likely);
+    element("p", { class: "wish" }, wantsOdds, element("label", { for: "odds" }, "Show how likely each token was")), looked.problem, likely);
   wantsOdds.addEventListener("change", showOdds);
-  area.addEventListener("change", showOdds);
   fill(host, node);
   follow();
   showOdds();
@@ -150,6 +151,7 @@ export function mount(host, app) {
     ended = true;
     running?.abort();
     asked?.abort();
+    clearTimeout(timer);
     fill(host);
   };
 }
