@@ -75,19 +75,19 @@ function askForKey(wrong) {
   asked ??= new Promise((resolve) => {
     const input = element("input", { type: "password", id: "key", autocomplete: "off", required: true });
     const dialog = element("dialog", { "aria-labelledby": "key-title" },
-      element("form", { method: "dialog", on: { submit: () => done() } },
+      element("form", { method: "dialog" },
         element("h2", { id: "key-title" }, "This server needs a key"),
         element("p", { class: "explanation" }, wrong ? "That was not the right one. It is what --api-key was given." : "It is what --api-key was given when it was started. It is kept until this tab is closed."),
         element("p", {}, element("label", { for: "key" }, "Key "), input),
         button("Use this key", () => {}, { type: "submit", class: "main" }),
       ),
     );
-    const done = () => {
+    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    dialog.addEventListener("close", () => {
       asked = null;
       dialog.remove();
       resolve(input.value);
-    };
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    });
     document.body.append(dialog);
     dialog.showModal();
   });
