@@ -17,6 +17,7 @@ pytestmark = pytest.mark.browser
 
 BOTH = "#/runs?runs=first,second"
 TEXT = "red green blue"
+VISIBLE = "async (text) => (await import('/drawing/texts.js')).visible(text)"
 
 
 @pytest.fixture(scope="module")
@@ -232,21 +233,20 @@ def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(fil
         trace = model.trace(TEXT, target=target)
         shown = row.locator("td").all_text_contents()
         assert shown[:-1] == [short(math.exp(step.log_probability)) for step in trace.steps]
-        assert shown[-1] == model.translate(TEXT)
+        assert shown[-1] == tab.evaluate(VISIBLE, model.translate(TEXT))
     assert tab.locator(".lapse-odds thead th").count() == len(trace.steps) + 2
-    assert tab.locator(".lapse-output b").inner_text().strip() == (target.strip() or "nothing")
+    assert tab.locator(".lapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
 
 
 def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
     tab = filmed("&snapshot=1")
     target = pipeline_at(run, None).translate(TEXT)
     tab.get_by_label("Picture", exact=True).select_option("matrix")
-    tab.locator("#timelapse .numbers summary").click()
     for step in (1, 2, 4):
         weights = pipeline_at(run, step).trace(TEXT, target=target).attention("decoder.0.cross_attention")[0]
         assert f"Step {step} ·" in tab.locator(".step-label").inner_text()
-        if tab.locator("#timelapse .numbers td").count() == 0:  # another trace, another table
-            tab.locator("#timelapse .numbers summary").click()
+        tab.locator("#timelapse .numbers summary").click()  # another trace, another table
+        tab.locator("#timelapse .numbers tbody td").first.wait_for()
         cells = tab.locator("#timelapse .numbers tbody td").all_text_contents()
         assert cells == [short(float(weight)) for weight in weights.flat]
         tab.get_by_label("One snapshot on").click()

@@ -15,7 +15,7 @@ from sightline.bundle.source import open_regular
 from sightline.errors import ModelFileError
 from sightline.training.state import Metric
 
-MOST_BYTES = 512 << 10
+MOST_BYTES = 2 << 20
 """Of an answer: whoever wants more asks again."""
 MOST_TOLD = 32 << 20
 """Of a file larger than this, only its end is told."""

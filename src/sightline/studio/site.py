@@ -1,12 +1,13 @@
 """The routers of the studio."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from starlette.responses import Response
 
 from sightline.serving import Problem, Router
 from sightline.serving.api import Desk
-from sightline.studio import positions, words
+from sightline.studio import positions, walking, words
 from sightline.studio.assets import assets
 
 
@@ -15,9 +16,14 @@ def public_paths() -> list[str]:
     return list(assets())
 
 
-def routers(desk: Desk) -> Sequence[Router]:
-    """Return the routers of the page and of what its views ask."""
-    return [page_router(), positions.router(desk), words.router(desk)]
+def routers(desk: Desk, *, runs: Path | None = None) -> Sequence[Router]:
+    """Return the routers of the page and of what its views ask; `runs` is a folder of training runs to show."""
+    offered: list[Router] = []
+    if runs is not None:
+        from sightline.studio.runs import router  # only here: it loads all that trains
+
+        offered.append(router(desk, runs))
+    return [*offered, page_router(), positions.router(desk), words.router(desk), walking.router(desk)]
 
 
 def page_router() -> Router:

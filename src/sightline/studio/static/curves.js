@@ -4,9 +4,9 @@ import { element, fill, svg } from "/drawing/dom.js";
 import { counted, short } from "/drawing/numbers.js";
 import { saving } from "/drawing/saving.js";
 import { Scope } from "/drawing/scope.js";
-import { AXES, curve, nearest, scale, thinned, ticks } from "./curves_data.js";
+import { AXES, curve, having, nearest, scale, thinned, ticks } from "./curves_data.js";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 26, 40];
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 22, 26, 40];
 const DRAGGED = 6;
 const ROWS = 25;
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
@@ -28,7 +28,7 @@ export function curves(host, store, entry) {
   const table = element("div", { class: "scroller" });
   const folded = element("details", { class: "numbers" }, element("summary", {}, "The numbers as a table"), table);
   const whole = element("div", { class: "curves" }, frame, legend);
-  const chart = { store, frame, legend, width: 0, lines: [] };
+  const chart = { store, frame, legend, width: 0, lines: [], dragged: null };
   const redraw = () => {
     if (chart.width === 0) return;
     draw(chart, store.state, store.state[entry]);
@@ -53,28 +53,39 @@ function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
   return drawn.flatMap((run) => {
     const names = name === "loss" ? ["loss", "validation_loss"] : [name];
     return names.map((one) => {
-      const trained = run.records.some((record) => typeof record[one] === "number" && typeof record.tokens === "number");
+      const trained = typeof having(run.records, one)[0]?.tokens === "number";
       return { run, name: one, dotted: !trained, points: curve(run.records, one, axis, trained ? smoothing : 0).filter(fits) };
     });
   }).filter(({ points }) => points.length > 0);
+}
+
+/** How far the points of all lines reach, smoothed or not; only those within a range of x if there is one. */
+function extents(lines, range, logY) {
+  const [across, up] = [[Infinity, -Infinity], [Infinity, -Infinity]];
+  for (const { points } of lines) {
+    for (const { x, y, raw } of points) {
+      if (range !== null && (x < range[0] || x > range[1])) continue;
+      [across[0], across[1]] = [Math.min(across[0], x), Math.max(across[1], x)];
+      [up[0], up[1]] = [Math.min(up[0], y, logY && raw <= 0 ? y : raw), Math.max(up[1], y, raw)];
+    }
+  }
+  return [across, up];
 }
 
 function draw(chart, state, name) {
   const { axis, logX, logY, range, smoothing } = state;
   const lines = linesOf(state, name);
   Object.assign(chart, { lines, name });
-  const all = lines.flatMap(({ points }) => (range ? points.filter(({ x }) => x >= range[0] && x <= range[1]) : points));
-  if (all.length === 0) {
+  const [across, up] = extents(lines, range, logY);
+  if (across[0] > across[1]) {
     chart.x = null;
     fill(chart.frame, element("p", { class: "waiting" }, lines.length === 0 ? "Nothing of this was measured yet in the runs that are chosen." : "Nothing lies in this part: Escape shows all."));
     fill(chart.legend);
     return;
   }
   const height = chart.width < 420 ? 230 : 290;
-  const extent = (pick) => all.reduce(([low, high], one) => [Math.min(low, pick(one)), Math.max(high, pick(one))], [Infinity, -Infinity]);
-  const widest = extent(({ x }) => x);
-  const x = scale(range ?? [logX ? widest[0] : Math.min(0, widest[0]), widest[1]], [LEFT, chart.width - RIGHT], logX);
-  const y = scale(extent(({ y: value }) => value), [height - BOTTOM - 4, TOP + 4], logY);
+  const x = scale(range ?? [logX ? across[0] : Math.min(0, across[0]), across[1]], [LEFT, chart.width - RIGHT], logX);
+  const y = scale(up, [height - BOTTOM - 4, TOP + 4], logY);
   Object.assign(chart, { x, y, height });
   const picture = svg("svg", { width: chart.width, height, viewBox: `0 0 ${chart.width} ${height}` });
   picture.append(...grid(chart, axis, logX, logY));
@@ -127,12 +138,13 @@ function dot(across, down, radius) {
 }
 
 /** Draw the cross-hair, and say in the legend what stands there (without it, what came last). */
-function point({ cursor, legend, lines, x, y, height }, { at, drawn, axis }) {
+function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) {
   if (!x) return;
   const there = at !== null && at >= x.domain[0] && at <= x.domain[1];
   const marks = lines.map(({ run, name, points }) => ({ run, name, point: points[there ? nearest(points, at) : points.length - 1] }));
   const seen = marks.filter((one) => one.point.x >= x.domain[0] && one.point.x <= x.domain[1]);
-  fill(cursor, ...(there ? [svg("path", { class: "hair", d: `M${x.place(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
+  const swept = dragged && svg("rect", { class: "zoomed", x: dragged[0], y: TOP, width: dragged[1] - dragged[0], height: height - TOP - BOTTOM });
+  fill(cursor, swept, ...(there ? [svg("path", { class: "hair", d: `M${x.place(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
     ...seen.map((one) => svg("g", { class: `curve ${one.run.mark}` }, dot(x.place(one.point.x), y.place(one.point.y), 4)))] : []));
   fill(legend, ...drawn.map((run) => {
     const own = marks.filter((one) => one.run === run);
@@ -140,8 +152,7 @@ function point({ cursor, legend, lines, x, y, height }, { at, drawn, axis }) {
       element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${counted(step)}`]);
     return element("li", { "data-run": run.id }, swatch(run), element("span", { class: "name" }, run.name), element("span", { class: "values" }, ...values.flatMap((value, n) => (n === 0 ? value : [" · ", ...value])), values.length === 0 ? "–" : ""));
   }));
-  legend.dataset.axis = axis;
-}
+  }
 
 /** A piece of a run's line, by which one knows it. */
 export function swatch({ mark }) {
@@ -153,6 +164,7 @@ function follow(chart) {
   const { frame, store } = chart;
   let begun = null;
   const across = ({ clientX }) => Math.max(LEFT, Math.min(chart.width - RIGHT, clientX - frame.getBoundingClientRect().left));
+  const end = () => ([begun, chart.dragged] = [null, null]);
   frame.addEventListener("pointerdown", (event) => {
     if (!chart.x || event.button !== 0) return;
     begun = across(event);
@@ -160,18 +172,15 @@ function follow(chart) {
   });
   frame.addEventListener("pointermove", (event) => {
     if (!chart.x) return;
+    if (begun !== null) chart.dragged = [begun, across(event)].sort((a, b) => a - b);
     store.set({ at: chart.x.value(across(event)) });
-    if (begun !== null) {
-      const [from, to] = [begun, across(event)].sort((a, b) => a - b);
-      chart.cursor.prepend(svg("rect", { class: "zoomed", x: from, y: TOP, width: to - from, height: chart.height - TOP - BOTTOM }));
-    }
   });
-  frame.addEventListener("pointerup", (event) => {
-    const ends = [begun, across(event)].sort((a, b) => a - b);
-    if (begun !== null && chart.x && ends[1] - ends[0] > DRAGGED) store.set({ range: ends.map(chart.x.value) });
-    begun = null;
+  frame.addEventListener("pointerup", () => {
+    const ends = chart.dragged;
+    end();
+    if (ends && chart.x) store.set(ends[1] - ends[0] > DRAGGED ? { range: ends.map(chart.x.value) } : { at: null });
   });
-  frame.addEventListener("pointercancel", () => (begun = null));
+  frame.addEventListener("pointercancel", end);
   frame.addEventListener("pointerleave", () => begun === null && store.set({ at: null }));
   frame.addEventListener("dblclick", () => store.set({ range: null }));
   frame.addEventListener("keydown", (event) => keys(chart, event));

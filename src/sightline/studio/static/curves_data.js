@@ -14,14 +14,23 @@ export function measured(runs) {
   return [...names].filter((name) => !NOT_MEASURED.has(name)).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 }
 
+const found = new WeakMap();
+
+/** The records that have an entry, looked for once: there may be a hundred thousand. */
+export function having(records, name) {
+  if (!found.has(records)) found.set(records, new Map());
+  const names = found.get(records);
+  if (!names.has(name)) names.set(name, records.filter((record) => typeof record[name] === "number"));
+  return names.get(name);
+}
+
 /** Return the curve of one entry: [{x, y, raw, step}], y being raw or smoothed over the records before. */
 export function curve(records, name, axis, smoothing = 0) {
   const place = placing(records, axis);
   const points = [];
   let [sum, weight] = [0, 0];
-  for (const record of records) {
+  for (const record of having(records, name)) {
     const raw = record[name];
-    if (typeof raw !== "number") continue;
     sum = smoothing * sum + (1 - smoothing) * raw;
     weight = smoothing * weight + (1 - smoothing);
     points.push({ x: place(record), y: sum / weight, raw, step: record.step });
@@ -32,7 +41,7 @@ export function curve(records, name, axis, smoothing = 0) {
 /** Where a record stands: a validation counts no tokens and no time, it lies between its neighbours as its step does. */
 function placing(records, axis) {
   if (axis === "step") return ({ step }) => step;
-  const known = [{ step: 0, [axis]: 0 }, ...records.filter((record) => typeof record[axis] === "number")];
+  const known = [{ step: 0, [axis]: 0 }, ...having(records, axis)];
   let at = 0;
   return (record) => {
     if (typeof record[axis] === "number") return record[axis];

@@ -11,7 +11,9 @@ export function follow(ask, { changed, failed }) {
   let [cards, chosen, round, timer, busy] = [[], [], 0, null, false];
 
   async function listed() {
-    ({ runs: cards } = await ask("/studio-api/runs", undefined, { signal }));
+    const { runs } = await ask("/studio-api/runs", undefined, { signal });
+    if (round > 0 && JSON.stringify(runs) === JSON.stringify(cards)) return;
+    cards = runs;
     for (const { id, state } of cards) if (state !== "ended" && followed.has(id)) followed.get(id).complete = false; // it goes on
     changed(cards);
   }

@@ -5,7 +5,8 @@ import { glance } from "/drawing/glance.js";
 import { lines } from "/drawing/lines.js";
 import { lookAt, show } from "/drawing/looking.js";
 import { matrix } from "/drawing/matrix.js";
-import { framesOf, written } from "./timelapse_frames.js";
+import { visible } from "/drawing/texts.js";
+import { framesOf, writes, written } from "./timelapse_frames.js";
 import { nameOf, odds } from "./timelapse_odds.js";
 
 const PACE = 900;
@@ -74,9 +75,10 @@ function parts(film) {
     film.app.place.set({ own: film.own ? 1 : null });
     go(film, film.at);
   } } });
+  const choice = element("label", {}, own, " Look at what it would have written, not at the trained model’s answer");
   const stepper = element("div", { class: "lapse-stepper" }, label,
     element("div", { class: "controls" }, button("◀", turn(-1), { "aria-label": "One snapshot back", title: "One back (←)" }), play, button("▶", turn(1), { "aria-label": "One snapshot on", title: "One on (→)" }), slider),
-    element("label", {}, own, " Look at what it would have written, not at the trained model’s answer"));
+    choice);
   const [asLines, asMatrix, heads, title] = [element("div"), element("div"), element("div"), element("h3")];
   const kind = element("select", { "aria-label": "Picture", on: { change: () => film.looked.set({ picture: kind.value }) } });
   offer(kind, [["lines", "Lines"], ["matrix", "Matrix"]], "lines");
@@ -86,7 +88,7 @@ function parts(film) {
     store.watch(["picture"], (state) => { asLines.hidden = state.picture !== "lines"; asMatrix.hidden = !asLines.hidden; }),
     store.watch(["heads", "trace"], (state) => (title.textContent = state.heads.map((head) => state.trace.title(head)).join("; "))),
   );
-  return { slider, label, play, stepper, output: element("p", { class: "lapse-output" }), picture, odds: element("div"), mount };
+  return { slider, label, play, choice, stepper, output: element("p", { class: "lapse-output" }), picture, odds: element("div"), mount };
 }
 
 async function ask(film) {
@@ -109,6 +111,7 @@ async function ask(film) {
         film.frames = frames;
         film.slider.max = String(frames.length - 1);
         film.stage.hidden = false;
+        film.choice.hidden = !writes(card);
         const at = frames.findIndex(({ step, kept }) => String(step) === wished && !kept);
         go(film, at < 0 ? frames.length - 1 : at);
       } else go(film, film.at);
@@ -136,7 +139,7 @@ function go(film, wanted) {
   const trace = film.own ? frame.own : frame.given;
   if (frame.given === undefined) return fill(film.output, "…");
   const answer = written(frame.own);
-  fill(film.output, "It writes: ", element("b", { dir: "auto" }, answer.trim() === "" ? "nothing" : answer), element("span", { class: "note" }, answer === written(frames.at(-1).own) && film.at < frames.length - 1 ? " – as the trained model does" : ""));
+  fill(film.output, film.choice.hidden ? "It chooses: " : "It writes: ", element("b", { dir: "auto" }, visible(answer)), element("span", { class: "note" }, answer === written(frames.at(-1).own) && film.at < frames.length - 1 ? " – as the trained model does" : ""));
   if (film.looked === null) film.mount((film.looked = lookAt(trace)));
   else if (film.looked.state.trace !== trace) {
     const { step, pinned } = film.looked.state;

@@ -2,7 +2,10 @@
 
 import { readTrace } from "/drawing/reading.js";
 
-const WITHOUT_TARGET = ["masked-language-model", "classification"];
+/** Whether the model of a run writes a text, which others can be shown with. */
+export function writes({ task }) {
+  return task !== "masked-language-model" && task !== "classification";
+}
 
 /**
  * Ask every model of a run, the last one first: all are shown with its answer, so that they can be compared. Yields the
@@ -16,7 +19,7 @@ export async function* framesOf(app, card, question, signal) {
   const last = frames.at(-1);
   for (const frame of [last, ...frames.slice(0, -1)]) {
     frame.own = await asked(frame, {});
-    frame.given = WITHOUT_TARGET.includes(card.task) ? frame.own : await asked(frame, { target: last.own.target.text });
+    frame.given = writes(card) ? await asked(frame, { target: last.own.target.text }) : frame.own;
     yield frames;
   }
 }

@@ -13,9 +13,9 @@ export function odds(host, frames, at, go) {
     const known = frame.given !== undefined;
     const cells = tokens.map((token, place) => (known ? cell(likely(frame, token, place)) : element("td")));
     return element("tr", { class: number === at ? "now" : null, "aria-current": number === at ? "true" : null, on: { click: () => go(number) } },
-      element("th", { scope: "row" }, nameOf(frame)), ...cells, element("td", { class: "wrote", dir: "auto" }, known ? written(frame.own) : "…"));
+      element("th", { scope: "row" }, nameOf(frame)), ...cells, element("td", { class: "wrote", dir: "auto" }, known ? visible(written(frame.own)) : "…"));
   });
-  const heads = ["Step", ...tokens.map(({ text }) => visible(text)), "What it wrote by itself"].map((name) => element("th", { scope: "col", dir: "auto" }, name));
+  const heads = ["Step", ...tokens.map(({ text }) => visible(text)), "Its own answer"].map((name) => element("th", { scope: "col", dir: "auto" }, name));
   const table = element("table", { class: "lens" }, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
   const whole = element("div", { class: "lapse-odds" }, element("h3", {}, "How likely the trained model’s answer was on the way"), element("div", { class: "scroller" }, table));
   whole.append(saving("timelapse", whole, () => frames.filter(({ given }) => given).map((frame) => ({
@@ -30,5 +30,5 @@ export function nameOf({ step, kept }) {
 
 function cell(share) {
   if (share === null) return element("td", { title: "Not among the likeliest" }, "rare");
-  return element("td", {}, short(share), element("span", { class: "share", style: { "--share": String(share) } }));
+  return element("td", {}, element("span", { class: "share", style: { "--share": String(share) } }), short(share));
 }
