@@ -250,7 +250,7 @@ def test_a_link_restores_everything_and_keys_change_it(tabs, models):
     page = walk.page
     page.wait_for_selector('[data-stage="encoder.self_attention.weights"].here.drawn .lines p')
     weights = walk.trace["encoder.0.self_attention.weights"]
-    shown = page.locator('[data-stage="encoder.self_attention.weights"] .panel output').last
+    shown = page.locator('[data-stage="encoder.self_attention.weights"] .panel .reading').last
     assert number(shown.inner_text().split(": ")[-1]) == pytest.approx(weights[HEAD, 2, 1], rel=6e-3)
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => location.hash.includes('token=3')")
@@ -336,6 +336,29 @@ def test_rotary_positions_and_gates_are_told_with_their_numbers(tabs, other_mode
     assert shown == pytest.approx(scores[column], rel=6e-3)
 
 
+def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):
+    trace = other_models["llama"].trace("the dog", probes=("*",), readout=False)
+    page = tabs("#/walk?model=llama&text=the+dog", url=other_url)
+    page.wait_for_selector(".stage.drawn")
+    ids = [{"id": token.id} for token in trace.inputs.tokens]
+    found = page.evaluate(
+        """async (ids) => {
+          const { Slices } = await import("/studio/walk-slices.js");
+          const { askBytes } = await import("/studio/asking.js");
+          const trace = { family: "gpt", model: { n_heads: 4 }, source: { tokens: [] }, inputs: { tokens: ids } };
+          const slices = new Slices(askBytes, "llama", trace);
+          slices.single = true;
+          const [query, key] = ["query", "key"].map((point) => `decoder.1.self_attention.${point}`);
+          await Promise.all([2, 3].map((head) => slices.need({ names: [query, key], head })));
+          return [slices.matrix(query, 2), slices.matrix(query, 3), slices.matrix(key, 3)].map(({ data }) => [...data]);
+        }""",
+        ids,
+    )
+    query, key = trace["decoder.1.self_attention.query"], trace["decoder.1.self_attention.key"]
+    for shown, true in zip(found, (query[2], query[3], key[1]), strict=True):
+        np.testing.assert_allclose(shown, true.ravel(), rtol=1e-5, atol=1e-6)
+
+
 def test_two_hundred_tokens_stay_quick(tabs, other_url):
     text = "the+cat+sat+on+the+mat+" * 22
     page = tabs(f"#/walk?model=pre&text={text}&stage=encoder.self_attention.weights&token=5", url=other_url)
@@ -354,3 +377,30 @@ def test_two_hundred_tokens_stay_quick(tabs, other_url):
       return Math.min(...times);
     }""")
     assert took < 100  # the quickest: what it takes where nothing else is being done
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "param"),
+    [
+        ("phrases", {"source": [], "inputs": [1]}, "source"),
+        ("phrases", {"source": [1], "inputs": []}, "inputs"),
+        ("bert", {"source": []}, "source"),
+        ("gpt", {"source": [], "inputs": [1], "row": 1}, "row"),
+        ("gpt", {"source": [], "inputs": [1], "weights": {"output.nothing": 0}}, "weights"),
+        ("gpt", {"source": [], "inputs": [1], "weights": {"output.weight": -1}}, "weights"),
+        ("bert", {"source": [1, 2], "segments": [0, 7]}, "segments"),
+        ("gpt", {"source": [], "inputs": [1] * 60}, "inputs"),
+    ],
+)
+def test_what_is_not_there_is_refused(http, model, body, param):
+    answer = http.post("/studio-api/walk", json={"model": model, **body})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    "body", [{"inputs": [-1]}, {"inputs": [10**6]}, {"inputs": [10**30]}, {"inputs": [1], "probes": ["nothing"]}]
+)
+def test_ids_and_names_that_are_not_there_are_refused(http, body):
+    answer = http.post("/studio-api/walk", json={"model": "gpt", "source": [], "row": 0, **body})
+    assert answer.status_code == 400

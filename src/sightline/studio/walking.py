@@ -23,7 +23,7 @@ from sightline.tracing.plan import Plan
 
 MOST_NAMES = 500
 MOST_IDS = 100_000
-Ids = Annotated[list[int], Field(max_length=MOST_IDS)]
+Ids = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(max_length=MOST_IDS)]
 
 
 class WalkBody(Body):
@@ -90,8 +90,9 @@ def parameters_of(model: Pipeline, wanted: dict[str, int]) -> dict[str, Any]:
 
 def pass_of(model: Pipeline, body: WalkBody) -> Pass:
     """Return the way of the ids through a model."""
-    if not (body.inputs if isinstance(model.model, GPT) else body.source):
-        raise Problem(400, "there is nothing to read", param="source", code="invalid_value")
+    for name, reads in (("source", Transformer | Bert), ("inputs", Transformer | GPT)):
+        if isinstance(model.model, reads) and not getattr(body, name):
+            raise Problem(400, f"{name}: there is nothing to read", param=name, code="invalid_value")
     if isinstance(model.model, Transformer):
         return TransformerPass(model.model, body.source, body.inputs)
     if isinstance(model.model, GPT):

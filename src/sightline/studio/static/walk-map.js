@@ -3,7 +3,7 @@
 import { element, svg } from "/drawing/dom.js";
 
 const [WIDE, HIGH, GAP] = [78, 21, 5];
-const NAMES = { self_attention: "attention", cross_attention: "cross-att.", feed_forward: "feed-forw.", embedding: "embedding", positions: "+ position", end: "layers", head: "softmax" };
+const NAMES = { self_attention: "attention", cross_attention: "cross-att.", feed_forward: "feed-forw.", embedding: "embedding", positions: "+ position", end: "layers", linear: "linear", head: "softmax" };
 
 /** Draw the map of a path; return {node, mark(box)}. `go` is called with the first stage of a box that is clicked. */
 export function map(stages, nLayers, go) {

@@ -8,7 +8,6 @@ import { clipped, visible } from "/drawing/texts.js";
 
 const FONT = 11;
 const TALLEST = 24;
-const HIGHEST = 280;
 const SQUARE = 360;
 const BETWEEN = 54;
 const WIDEST = 40;
@@ -17,17 +16,17 @@ const GAP = 3;
 const MOST_IN_TABLE = 400;
 
 /**
- * Draw a panel {title, idea, matrix, scale, rowNames, columnNames, row, column, passages, share, lit} into a width. `idea` is its
+ * Draw a panel {title, idea, matrix, scale, rowNames, columnNames, row, column, passages, share, lit} into a width and a height. `idea` is its
  * colour, `scale` "weight" or "signed"; `share` says how many stand side by side, `lit` the colour of the chosen row. `pick(row, column)` hears clicks, `point`
  * what is pointed at; `kept` remembers what was painted. The node has `point(passage, place)`, which marks a row that is pointed at elsewhere.
  */
-export function panel(given, room, palette, { pick, point, kept }) {
+export function panel(given, room, high, palette, { pick, point, kept }) {
   const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", passages = [] } = given;
   const wide = room < 520 ? room : Math.floor((room - BETWEEN * (share - 1)) / share);
   const [left, top] = [rowNames, columnNames].map((names) => (names === null ? 2 : roomFor(names)));
   const square = columnNames !== null && rows > 1;
   const cellWide = Math.min((wide - left - GAP) / columns, square ? Math.max(SQUARE / rows, 2) : Infinity, columnNames === null ? TALLEST : WIDEST);
-  const cellHigh = square ? cellWide : Math.min(TALLEST, HIGHEST / rows);
+  const cellHigh = square ? cellWide : Math.min(TALLEST, high / rows);
   const [width, height] = [cellWide * columns, cellHigh * rows];
 
   const most = scale === "weight" ? 1 : (kept.get(data)?.most ?? largest(data));
@@ -48,10 +47,10 @@ export function panel(given, room, palette, { pick, point, kept }) {
 
   function numbers(values) {
     return Array.from(values, (value, at) => svg("text", {
-      class: "in-cell", x: left + (at + 0.5) * cellWide, y: top + (row + 0.5) * cellHigh, fill: Number.isFinite(value) ? inkOn(colour(value)) : null,
+      class: "in-cell", "font-size": cellWide < 36 ? 9 : 10, x: left + (at + 0.5) * cellWide, y: top + (row + 0.5) * cellHigh, fill: Number.isFinite(value) ? inkOn(colour(value)) : null,
     }, scale === "weight" ? value.toFixed(2) : short(value)));
   }
-  const readout = element("output", { class: "note" });
+  const readout = element("p", { class: "note reading" });
   const says = (r, c) => {
     const who = rowNames === null ? "" : `“\u2068${visible(rowNames[r])}\u2069”, `;
     const what = columnNames === null ? `number ${c}` : `“\u2068${visible(columnNames[c])}\u2069”`;
@@ -79,10 +78,18 @@ export function panel(given, room, palette, { pick, point, kept }) {
     const cell = cellAt(event);
     if (cell !== null) pick(...cell);
   });
+  const walk = (event) => {
+    const [down, right] = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key] ?? [0, 0];
+    if ((down === 0 && right === 0) || event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const within = (at, count) => Math.max(0, Math.min(count - 1, at));
+    pick(within((row ?? 0) + down, rows), within((column ?? 0) + right, columns));
+  };
   const shape = rows === 1 ? `${columns}` : `${rows} × ${columns}`;
   const node = element("figure", { class: `panel ${idea}` },
     element("figcaption", {}, element("b", {}, title), " ", element("span", { class: "number" }, shape), ramp(scale, most)),
-    element("div", { class: "cells", role: "img", "aria-label": `${title}, ${shape}. ${readout.textContent}` }, canvas, marks),
+    element("div", { class: "cells", role: "img", tabindex: 0, "aria-label": `${title}, ${shape}. ${readout.textContent}`, on: { keydown: walk } }, canvas, marks),
     readout,
   );
   node.style.setProperty("width", `${Math.max(left + width + GAP, Math.min(wide, 172))}px`);

@@ -149,7 +149,7 @@ function ending({ model, family }, tower) {
   const onward = {
     id: "layers", title: "Layer on layer", code: [["Stack.forward", "model/layers.py"], ...(memory ? [["Transformer.encode", "model/transformer.py"]] : [])],
     says: `The next layer does all of this again, with weights of its own, on vectors that have looked around already.${memory ? " What leaves the last one is the encoder's memory of the sentence: one vector a token, and each knows its surroundings." : ""}`,
-    formula: "x ← layer 0(x) ← … ", names: rows,
+    formula: "x → layer 0 → layer 1 → …", names: rows,
     show: (c) => [{ title: `the vector of ${quoted(c.rowNames[c.row])} from layer to layer`, idea: "residual", rowNames: rows(c).map((_, at) => (at === 0 ? "enters" : at > c.count ? "last norm" : `layer ${at - 1}`)), matrix: { rows: rows(c).length, columns: c.E, data: Float32Array.from(rows(c).flatMap((name) => [...rowOf(c.M(name), c.row)])) }, row: Math.min(c.layer + 1, rows(c).length - 1), column: c.j, picks: "layer", passages: [] }],
     sum: (c) => [`Number ${c.j} for ${quoted(c.rowNames[c.row])}: ${rows(c).map((name) => short(rowOf(c.M(name), c.row)[c.j])).join(" → ")}`],
   };
@@ -213,5 +213,5 @@ function deciding(trace, tower) {
       show: (c) => [chips(c.trace.target.tokens.map(({ text }) => text), c.trace.steps.map(({ log_probability: log }) => short(Math.exp(log))), c.step, (at) => c.pick("row", c.trace.steps[at].row))],
       sum: (c) => [`Step ${c.step + 1} of ${steps.length}: reads ${whose(c)}, writes ${quoted(chosen(c).text)} with ${short(chosen(c).probability)}`],
     },
-  ]);
+  ], (id) => (id === "logits" ? `${tower}.linear` : `${tower}.head`));
 }

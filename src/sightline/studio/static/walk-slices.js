@@ -14,39 +14,48 @@ export class Slices {
     this.nHeads = trace.model.n_heads;
     this.askBytes = askBytes;
     this.arrays = new Map();
+    this.coming = new Map();
     this.ended = new AbortController();
     this.next = null;
   }
 
-  /** Fetch what is missing: points by name, rows of parameters, and the scores of all tokens at a row. */
+  /** Wait until all is here: points by name, rows of parameters, and the scores of all tokens at a row. */
   async need({ names = [], weights = [], row = null, head }) {
-    const missing = [...names.map((name) => this.key(name, head)), ...weights.map(([name, at]) => `${name}[${at}]`)];
-    if (row !== null) missing.push(`logits@${row}`);
-    const wanted = missing.filter((key) => !this.arrays.has(key));
-    if (wanted.length === 0) return;
-    this.next ??= { wanted: new Set(), done: Promise.resolve().then(() => this.fetch()) };
-    for (const key of wanted) this.next.wanted.add(key);
-    await this.next.done;
+    const keys = [...names.map((name) => this.key(name, head)), ...weights.map(([name, at]) => `${name}[${at}]`), ...(row === null ? [] : [`logits@${row}`])];
+    await Promise.all(keys.filter((key) => !this.arrays.has(key)).map((key) => this.coming.get(key) ?? this.order(key)));
+  }
+
+  /** Have one key fetched, together with all others that are ordered at this moment. */
+  order(key) {
+    this.next ??= { keys: [], done: Promise.resolve().then(() => this.fetch()) };
+    this.next.keys.push(key);
+    this.coming.set(key, this.next.done);
+    return this.next.done;
   }
 
   async fetch() {
-    const { wanted } = this.next;
+    const { keys } = this.next;
     this.next = null;
-    const groups = new Map(); // one request for each head, each row, each row of parameters
-    for (const key of wanted) {
-      const [, name, mark, at] = /^([^#@[]+)([#@[]?)(\d*)/.exec(key);
-      const group = mark + at;
-      if (!groups.has(group)) groups.set(group, { probes: [], weights: {}, names: new Map() });
-      const { probes, weights, names } = groups.get(group);
-      names.set(name, key);
-      if (mark === "[") weights[name] = Number(at);
-      else if (mark !== "@") probes.push(name);
+    const groups = Map.groupBy(keys.map((key) => /^([^#@[]+)([#@[]?)(\d*)/.exec(key)), ([, , mark, at]) => mark + at);
+    try {
+      await Promise.all([...groups.values()].map((found) => this.fetchGroup(found)));
+    } finally {
+      for (const key of keys) this.coming.delete(key);
     }
-    await Promise.all([...groups].map(async ([group, { probes, weights, names }]) => {
-      const one = { "#": { head: Number(group.slice(1)) }, "@": { row: Number(group.slice(1)) } }[group[0]] ?? {};
-      const bytes = await this.askBytes("/studio-api/walk", { ...this.body, probes, weights, ...one }, { signal: this.ended.signal });
-      for (const [name, array] of tensors(bytes)) this.arrays.set(names.get(name), array);
-    }));
+  }
+
+  /** Fetch keys of one kind: of one head, or of one row, or whole. */
+  async fetchGroup(found) {
+    const [[, , mark, at]] = found;
+    const names = found.map(([, name]) => name);
+    const what = {
+      "": () => ({ probes: names }),
+      "#": () => ({ probes: names, head: Number(at) }),
+      "@": () => ({ row: Number(at) }),
+      "[": () => ({ weights: Object.fromEntries(names.map((name) => [name, Number(at)])) }),
+    }[mark]();
+    const bytes = await this.askBytes("/studio-api/walk", { ...this.body, ...what }, { signal: this.ended.signal });
+    for (const [name, array] of tensors(bytes)) this.arrays.set(mark === "" ? name : `${name}${mark}${at}${mark === "[" ? "]" : ""}`, array);
   }
 
   key(name, head) {

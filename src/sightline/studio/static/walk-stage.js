@@ -28,15 +28,19 @@ export function stageSection(stage, number, onToggle) {
 
   const draw = (c, palette, room, hears) => {
     const given = stage.show(c);
+    const full = given.filter((part) => part.matrix?.rows > 1 && part.share === undefined).length;
+    const high = [260, 260, 215, 160][full] ?? 130; // so that a stage fits a screen
     const parts = given.map((part, at) => {
       const alone = given[at - 1]?.matrix !== undefined && given[at - 1].share === undefined; // it fills a line
       if (typeof part === "string") return element("span", { class: alone ? "operator alone" : "operator", "aria-hidden": "true" }, alone && part === "→" ? "↓" : part);
-      return part instanceof Element ? part : panel(part, room, palette, { pick: (row, column) => hears.pick(part, row, column), point: hears.point, kept });
+      return part instanceof Element ? part : panel(part, room, high, palette, { pick: (row, column) => hears.pick(part, row, column), point: hears.point, kept });
     });
+    const focused = drawn.panels.findIndex((one) => one.contains(document.activeElement));
     drawn.specs = given.filter((part) => part.matrix !== undefined);
     drawn.panels = parts;
     more.textContent = stage.more?.(c) ?? "";
     fill(picture, ...parts);
+    if (focused >= 0) parts[focused]?.querySelector(".cells, [aria-pressed=true]")?.focus({ preventScroll: true });
     numbers.hidden = drawn.specs.length === 0;
     node.classList.add("drawn");
     tabled();

@@ -22,6 +22,7 @@ export function strips(trace, { choose, point }) {
     node: element("div", { class: "strips" }, ...lists.map(({ node }) => node)),
     /** Light what is chosen: {chosen: {source, inputs}, active, shares: {passage, weights} or null, palette}. */
     light: ({ chosen, active, shares, palette }) => lists.forEach(({ passage, list, chips }) => {
+      const within = list.contains(document.activeElement);
       chips.forEach((chip, place) => {
         const lit = chosen[passage] === place;
         chip.classList.toggle("looks", lit && passage === active);
@@ -31,14 +32,17 @@ export function strips(trace, { choose, point }) {
         const colour = share < 0.004 ? null : colourOf(palette.weight, share);
         if (chip.tint !== colour) paint(chip, (chip.tint = colour));
         if (lit) keepInView(list, chip);
+        if (lit && within) chip.focus({ preventScroll: true });
       });
     }),
     point: (passage, place) => lists.forEach((one) => one.chips.forEach((chip, at) => chip.classList.toggle("looked-at", one.passage === passage && at === place))),
   };
 }
 
-/** Scroll a strip of many rows to a token, and nothing else. */
+/** Scroll a strip to a token, and nothing else. */
 function keepInView(list, chip) {
+  const left = chip.offsetLeft - list.scrollLeft;
+  if (left < 0 || left + chip.offsetWidth > list.clientWidth) list.scrollLeft = chip.offsetLeft - list.clientWidth / 3;
   const top = chip.offsetTop - list.scrollTop;
   if (top < 0 || top + chip.offsetHeight > list.clientHeight) list.scrollTop = chip.offsetTop - chip.offsetHeight - 8;
 }

@@ -3,6 +3,7 @@
 import { button, element, fill } from "/drawing/dom.js";
 import { Scope } from "/drawing/scope.js";
 import { Store } from "/drawing/store.js";
+import { quoted } from "/drawing/texts.js";
 import { palette } from "/drawing/theme.js";
 import { Context, nLayers } from "./walk-context.js";
 import { map } from "./walk-map.js";
@@ -232,8 +233,8 @@ function controlsOf(scope, trace, stages, go, context) {
     on.disabled = stage === stages.length - 1;
     const c = context(stages[stage]);
     const step = trace.steps[c.step];
-    const writes = c.tower === "decoder" && step?.row === c.row ? `, writes “\u2068${step.candidates[step.chosen].text}\u2069”` : "";
-    chosen.textContent = `Following “\u2068${c.rowNames[c.row]}\u2069”${writes}`;
+    const writes = c.tower === "decoder" && step?.row === c.row ? `, writes ${quoted(step.candidates[step.chosen].text)}` : "";
+    chosen.textContent = `Following ${quoted(c.rowNames[c.row])}${writes}`;
   });
   let timer = null;
   scope.watch(["playing"], ({ playing }) => {
