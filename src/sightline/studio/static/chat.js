@@ -8,7 +8,7 @@ import { inside, styled, trying } from "./write_parts.js";
 export function mount(host, { model, place, stream }) {
   styled("write");
   const turns = said(place.get("turns"));
-  const list = element("ol", { class: "turns", "aria-label": "The conversation", "aria-live": "polite" });
+  const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "The conversation", "aria-live": "polite" });
   const input = element("input", { type: "text", "aria-label": "Say something", placeholder: "Say something", autocomplete: "off", required: true, dir: "auto" });
   input.value = place.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
   const { problem, attempt } = trying();

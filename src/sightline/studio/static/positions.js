@@ -8,6 +8,7 @@ import { Scope } from "/drawing/scope.js";
 import { Store } from "/drawing/store.js";
 import { chart } from "./positions_curves.js";
 import { grid } from "./positions_grid.js";
+import { positionsTable } from "./positions_table.js";
 import { styled, trying } from "./write_parts.js";
 
 const MOST = 512;
@@ -31,9 +32,8 @@ export function mount(host, { model, ask, place, themed }) {
   fill(host, problem, body);
   scope.onEnd(themed(scope.store));
   attempt(async () => {
-    const found = await ask("/studio-api/positions", { model: model.id, n: MOST }, { signal: stopped.signal });
-    const [codes, alike] = [unpack(found.codes), unpack(found.similarities)];
-    if (!stopped.signal.aborted) fill(body, ...drawn({ ...found, codes, alike }, scope, place));
+    const told = await ask("/studio-api/positions", { model: model.id, n: MOST }, { signal: stopped.signal });
+    if (!stopped.signal.aborted) fill(body, ...drawn(read(told), scope, place));
   }).then(() => problem.textContent !== "" && fill(body));
   return () => {
     stopped.abort();
@@ -42,15 +42,34 @@ export function mount(host, { model, ask, place, themed }) {
   };
 }
 
+/** What was told, with a function for every number of it. */
+function read({ codes, similarities, ...told }) {
+  const [{ shape: [most, width], data }, { data: cosines }] = [unpack(codes), unpack(similarities)];
+  const all = (n, m, number) => Array.from({ length: n }, (_, row) => Array.from({ length: m }, (_, column) => exact(number(row, column))));
+  const found = { ...told, most, width, code: (row, depth) => data[row * width + depth], cosine: (one, other) => cosines[one * most + other] };
+  return {
+    ...found,
+    reach: (n) => data.subarray(0, n * width).reduce((far, number) => Math.max(far, Math.abs(number)), 0) || 1,
+    columnOf: (depth, n) => Array.from({ length: n }, (_, row) => found.code(row, depth)),
+    rowOf: (row, n) => cosines.subarray(row * most, row * most + n),
+    codes: (n) => all(n, width, found.code),
+    cosines: (n) => all(n, n, found.cosine),
+  };
+}
+
 function drawn(found, scope, place) {
-  const [most, width] = found.codes.shape;
-  const number = (name, usual, limit) => Math.max(0, Math.min(limit, Math.round(Number(place.get(name) ?? usual)) || 0));
-  const depths = (place.get("depths") ?? opening(width).join(",")).split(",").filter((text) => text !== "").map(Number);
-  const n = Math.max(1, number("n", Math.min(USUAL, most), most));
-  scope.set({ n, row: Math.min(n - 1, number("row", Math.floor(n / 2), most - 1)), depths: depths.filter((depth) => Number.isInteger(depth) && depth >= 0 && depth < width).slice(0, MOST_CURVES), pointed: null });
+  const { most, width } = found;
+  const whole = (name, usual, low, high) => Math.max(low, Math.min(high, Math.round(Number(place.get(name) ?? usual)) || low));
+  const n = whole("n", Math.min(USUAL, most), 1, most);
+  const depths = (place.get("depths") ?? opening(width).join(",")).split(",").filter((text) => /^\d+$/.test(text)).map(Number);
+  scope.set({ n, row: whole("row", Math.floor(n / 2), 0, n - 1), depths: depths.filter((depth) => depth < width).slice(0, MOST_CURVES), pointed: null });
   scope.watch(["n", "row", "depths"], (state) => place.set({ n: state.n, row: state.row, depths: state.depths.join(",") }));
-  const parts = [codesPart, curvesPart, alikePart, rowPart].map((part) => part(found, scope, width));
-  return [counter(most, scope), element("div", { class: "positions" }, ...parts), table(found, scope, width)];
+  const said = element("output", { class: "number" });
+  const [counter, slider] = knob("Positions shown", "how-many", (count) => scope.set({ n: count, row: Math.min(scope.state.row, count - 1), pointed: null }), said);
+  [slider.min, slider.max] = [Math.min(2, most), most];
+  scope.watch(["n"], (state) => (slider.value = said.textContent = state.n));
+  const parts = [codesPart, curvesPart, alikePart, rowPart].map((part) => part(found, scope));
+  return [element("section", { class: "counter" }, counter), element("div", { class: "positions" }, ...parts), element("section", {}, positionsTable(found, scope))];
 }
 
 /** A fast wave, a slow one, and two between. */
@@ -58,119 +77,97 @@ function opening(width) {
   return [...new Set([0, 0.14, 0.28, 0.5].map((share) => Math.min(width - 1, Math.floor(width * share)) & ~1))];
 }
 
-function counter(most, scope) {
-  const said = element("output", { class: "number" });
-  const slider = element("input", { type: "range", id: "how-many", min: Math.min(2, most), max: most, step: 1, on: { input: () => {
-    const n = Number(slider.value);
-    scope.set({ n, row: Math.min(scope.state.row, n - 1), pointed: null });
-  } } });
-  scope.watch(["n"], ({ n }) => {
-    slider.value = n;
-    said.textContent = n;
-  });
-  return element("section", { class: "knob counter" }, element("label", { for: "how-many" }, "Positions shown"), slider, said);
-}
-
-function codesPart(found, scope, width) {
-  const readout = element("output", { class: "readout" });
-  const low = element("span");
-  const high = element("span");
+function codesPart(found, scope) {
+  const { width } = found;
+  const [low, high, readout] = [element("span"), element("span"), element("output", { class: "readout" })];
   const picture = grid({ label: "Codes of positions", across: "depth →", down: "position", point: (cell) => point(scope, cell), pick: ({ column }) => toggle(scope, column) });
   scope.watch(["n", "palette"], ({ n, palette }) => {
-    const data = found.codes.data.subarray(0, n * width);
-    const reach = reachOf(data);
-    picture.draw({ shape: [n, width], data, reach, palette });
+    const reach = found.reach(n);
+    picture.draw({ rows: n, columns: width, number: found.code, reach, palette });
     [low.textContent, high.textContent] = [short(-reach), short(reach)];
   });
   scope.watch(["n", "pointed", "depths"], ({ pointed, depths }) => {
-    picture.mark([...depths.map((column) => ({ column, kind: "tab" })), ...(pointed === null ? [] : [{ row: pointed.row, kind: "here" }])]);
-    if (pointed?.column === undefined) return fill(readout, "Point at a cell to read its number; click a column to draw it as a curve.");
-    return fill(readout, `Position ${pointed.row}, ${named(found, pointed.column, width)}: `, element("b", { class: "number" }, short(found.codes.data[pointed.row * width + pointed.column])));
+    picture.mark([...depths.map((column) => ({ column, kind: "tab" })), ...here(pointed)]);
+    if (pointed?.column === undefined) fill(readout, "Point at a cell to read its number; click a column to draw it as a curve.");
+    else fill(readout, `Position ${pointed.row}, ${named(found, pointed.column)}: `, value(found.code(pointed.row, pointed.column)));
   });
   const scale = element("p", { class: "legend" }, element("span", { class: "scale" }, low, element("span", { class: "ramp signed" }), high));
-  return part("codes", "Position × depth", TOLD[found.kind], [scale, picture.node, readout], () => matrix(found.codes, scope.state.n, width));
+  return part("codes", "Position × depth", TOLD[found.kind], [scale, picture.node, readout], () => found.codes(scope.state.n));
 }
 
-function curvesPart(found, scope, width) {
+function curvesPart(found, scope) {
+  const { width, wavelengths } = found;
   const picture = chart({ label: "Curves of the chosen depths", point: (row) => point(scope, row === null ? null : { row }) });
   const legend = element("ul", { class: "curve-legend" });
-  const slider = element("input", { type: "range", id: "which-depth", min: 0, max: width - 1, step: 1, on: { input: () => {
-    const depth = Number(slider.value);
+  const more = button("Add a depth", () => toggle(scope, free(scope.state.depths, Number(slider.value), width)));
+  const [chooser, slider] = knob("Last depth", "which-depth", (depth) => {
     const { depths } = scope.state;
     if (!depths.includes(depth)) scope.set({ depths: [...depths.slice(0, -1), depth] });
-  } } });
-  const more = button("Add a depth", () => toggle(scope, free(scope.state.depths, Number(slider.value), width)));
+  }, more);
+  slider.max = width - 1;
   scope.measure(picture.node, picture.measured);
   scope.watch(["n", "depths", "pointed"], ({ n, depths, pointed }) => {
-    const curves = depths.map((depth, k) => ({ kind: found.wavelengths?.[depth] < n / MOST_WAVES ? `c${k} fast` : `c${k}`, data: Array.from({ length: n }, (_, row) => found.codes.data[row * width + depth]) }));
-    picture.draw({ curves, count: n, reach: reachOf(found.codes.data.subarray(0, n * width)), at: pointed?.row ?? null });
+    const curves = depths.map((depth, k) => ({ kind: wavelengths?.[depth] < n / MOST_WAVES ? `c${k} fast` : `c${k}`, data: found.columnOf(depth, n) }));
+    picture.draw({ curves, count: n, reach: found.reach(n), at: pointed?.row ?? null });
     more.disabled = depths.length >= Math.min(MOST_CURVES, width);
     slider.disabled = depths.length === 0;
     if (depths.length > 0) slider.value = depths.at(-1);
-    fill(legend, ...depths.map((depth, k) => element("li", {}, element("i", { class: `sample c${k}`, "aria-hidden": "true" }), named(found, depth, width),
-      pointed === null ? null : element("b", { class: "number" }, ` ${short(curves[k].data[pointed.row])}`),
+    fill(legend, ...depths.map((depth, k) => element("li", {}, element("i", { class: `sample c${k}`, "aria-hidden": "true" }), named(found, depth),
+      pointed === null ? null : value(curves[k].data[pointed.row]),
       button("×", () => toggle(scope, depth), { class: "link", "aria-label": `Remove depth ${depth}` }))));
   });
-  const chooser = element("div", { class: "knob" }, element("label", { for: "which-depth" }, "Last depth"), slider, more);
-  const about = found.kind === "learned" ? "One column of the matrix, read downwards." : "One column of the matrix, read downwards. Fast waves tell neighbours apart, slow ones the beginning from the end.";
+  const about = `One column of the matrix, read downwards.${wavelengths === null ? "" : " Fast waves tell neighbours apart, slow ones the beginning from the end."}`;
   return part("curves", "Chosen depths", about, [chooser, picture.node, legend], () =>
-    scope.state.depths.map((depth) => ({ depth, values: Array.from({ length: scope.state.n }, (_, row) => exact(found.codes.data[row * width + depth])) })));
+    scope.state.depths.map((depth) => ({ depth, values: found.columnOf(depth, scope.state.n).map(exact) })));
 }
 
 function alikePart(found, scope) {
   const readout = element("output", { class: "readout" });
-  const side = found.alike.shape[0];
-  const picture = grid({ label: "Similarity of positions", across: "position →", down: "position", point: (cell) => point(scope, cell === null ? null : { row: cell.row, other: cell.column }), pick: ({ row }) => scope.set({ row }) });
-  scope.watch(["n", "palette"], ({ n, palette }) => picture.draw({ shape: [n, n], data: corner(found.alike, n), reach: 1, palette }));
+  const picture = grid({ label: "Similarity of positions", across: "position →", down: "position", point: (cell) => point(scope, cell && { row: cell.row, other: cell.column }), pick: ({ row }) => scope.set({ row }) });
+  scope.watch(["n", "palette"], ({ n, palette }) => picture.draw({ rows: n, columns: n, number: found.cosine, reach: 1, palette }));
   scope.watch(["n", "row", "pointed"], ({ row, pointed }) => {
-    picture.mark([{ row, kind: "chosen" }, ...(pointed === null ? [] : [{ row: pointed.row, kind: "here" }])]);
-    if (pointed?.other === undefined) return fill(readout, "Point at two positions to read how alike they are; click a row to draw it as a curve.");
-    return fill(readout, `Positions ${pointed.row} and ${pointed.other}: `, element("b", { class: "number" }, short(found.alike.data[pointed.row * side + pointed.other])));
+    picture.mark([{ row, kind: "chosen" }, ...here(pointed)]);
+    if (pointed?.other === undefined) fill(readout, "Point at two positions to read how alike they are; click a row to draw it as a curve.");
+    else fill(readout, `Positions ${pointed.row} and ${pointed.other}: `, value(found.cosine(pointed.row, pointed.other)));
   });
-  return part("alike", "How alike positions are", "The cosine of the angle between two codes: 1 for the same, 0 for nothing in common, below 0 for opposite ones.", [picture.node, readout], () => matrix(found.alike, scope.state.n, scope.state.n));
+  const about = "The cosine of the angle between two codes: 1 for the same, 0 for nothing in common, below 0 for opposite ones.";
+  return part("alike", "How alike positions are", about, [picture.node, readout], () => found.cosines(scope.state.n));
 }
 
 function rowPart(found, scope) {
   const picture = chart({ label: "Similarity of one position with all", point: (row) => point(scope, row === null ? null : { row }) });
-  const said = element("output", { class: "readout" });
-  const side = found.alike.shape[0];
-  const slider = element("input", { type: "range", id: "which-row", min: 0, step: 1, on: { input: () => scope.set({ row: Number(slider.value) }) } });
+  const readout = element("output", { class: "readout" });
+  const [chooser, slider] = knob("Position", "which-row", (row) => scope.set({ row }));
   scope.measure(picture.node, picture.measured);
   scope.watch(["n", "row", "pointed"], ({ n, row, pointed }) => {
-    slider.max = n - 1;
-    slider.value = row;
-    const data = found.alike.data.subarray(row * side, row * side + n);
-    picture.draw({ curves: [{ data, kind: "c0" }], count: n, reach: 1, at: pointed?.row ?? row });
-    fill(said, `Position ${row} and ${pointed?.row ?? row}: `, element("b", { class: "number" }, short(data[pointed?.row ?? row])));
+    [slider.max, slider.value] = [n - 1, row];
+    const at = pointed?.row ?? row;
+    picture.draw({ curves: [{ data: found.rowOf(row, n), kind: "c0" }], count: n, reach: 1, at });
+    fill(readout, `Position ${row} and ${at}: `, value(found.cosine(row, at)));
   });
-  const chooser = element("div", { class: "knob" }, element("label", { for: "which-row" }, "Position"), slider);
-  const about = found.kind === "learned" ? "One row of the similarities: what the model has learned of near and far." : "One row of the similarities: near positions are alike, and the same distance looks the same everywhere.";
-  return part("row", "One position among all", about, [chooser, picture.node, said], () => ({ position: scope.state.row, similarities: Array.from(found.alike.data.subarray(scope.state.row * side, scope.state.row * side + scope.state.n), exact) }));
-}
-
-/** The numbers of the curves, for screen readers and for copying. */
-function table(found, scope, width) {
-  const inner = element("div", { class: "scroller" });
-  const folded = element("details", { class: "numbers" }, element("summary", {}, "The numbers of the curves as a table"), inner);
-  const redraw = () => {
-    if (!folded.open) return;
-    const { n, row, depths } = scope.state;
-    const side = found.alike.shape[0];
-    const head = ["position", ...depths.map((depth) => `depth ${depth}`), `similarity to ${row}`];
-    const line = (at) => [...depths.map((depth) => found.codes.data[at * width + depth]), found.alike.data[row * side + at]];
-    fill(inner, element("table", {}, element("caption", {}, "Chosen depths, and the similarity to one position"),
-      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...Array.from({ length: n }, (_, at) => element("tr", {}, element("th", { scope: "row" }, String(at)), ...line(at).map((value) => element("td", {}, short(value))))))));
-  };
-  folded.addEventListener("toggle", redraw);
-  scope.watch(["n", "row", "depths"], redraw);
-  return element("section", {}, folded);
+  const about = found.wavelengths === null ? "what the model has learned of near and far." : "near positions are alike, and the same distance looks the same everywhere.";
+  return part("row", "One position among all", `One row of the similarities: ${about}`, [chooser, picture.node, readout], () =>
+    ({ position: scope.state.row, similarities: Array.from(found.rowOf(scope.state.row, scope.state.n), exact) }));
 }
 
 function part(id, title, about, children, data) {
   const node = section(id, title, about, ...children);
   node.append(saving(`positions-${id}`, node, data));
   return node;
+}
+
+/** A slider with its name before it and perhaps something behind it: [all of it, the slider]. */
+function knob(title, id, act, behind = null) {
+  const slider = element("input", { type: "range", id, min: 0, step: 1, on: { input: () => act(Number(slider.value)) } });
+  return [element("div", { class: "knob" }, element("label", { for: id }, title), slider, behind), slider];
+}
+
+function value(number) {
+  return element("b", { class: "number" }, short(number));
+}
+
+function here(pointed) {
+  return pointed === null ? [] : [{ row: pointed.row, kind: "here" }];
 }
 
 function point(scope, cell) {
@@ -188,22 +185,8 @@ function free(depths, start, width) {
   return Array.from({ length: width }, (_, by) => (start + by) % width).find((depth) => !depths.includes(depth));
 }
 
-function named({ kind, wavelengths }, depth, width) {
+function named({ kind, wavelengths, width }, depth) {
   if (wavelengths === null) return `depth ${depth}`;
   const sine = kind === "sinusoidal_halves" ? depth < width / 2 : depth % 2 === 0;
   return `depth ${depth} (${sine ? "sine" : "cosine"}, again after ${short(wavelengths[depth])} positions)`;
-}
-
-function reachOf(data) {
-  return data.reduce((most, number) => Math.max(most, Math.abs(number)), 0) || 1;
-}
-
-function corner({ shape: [, side], data }, n) {
-  const part = new Float32Array(n * n);
-  for (let row = 0; row < n; row++) part.set(data.subarray(row * side, row * side + n), row * n);
-  return part;
-}
-
-function matrix({ shape: [, side], data }, n, width) {
-  return Array.from({ length: n }, (_, row) => Array.from(data.subarray(row * side, row * side + width), exact));
 }

@@ -6,17 +6,17 @@ import { words } from "/drawing/scale.js";
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** Make a matrix: {node, draw, mark}. `point(cell)` is told where one points (null: nowhere), `pick(cell)` what one clicks. */
-export function grid({ label, across, down, point, pick }) {
+export function grid({ label, across, down: side, point, pick }) {
   const canvas = element("canvas", { class: "cells" });
   const marks = element("div", { class: "grid-marks", "aria-hidden": "true" });
   const frame = element("div", { class: "grid-frame", tabindex: 0, role: "img" }, canvas, marks);
-  const [bottom, side] = [element("div", { class: "ticks across", "aria-hidden": "true" }), element("div", { class: "ticks down", "aria-hidden": "true" })];
+  const [bottom, left] = [element("div", { class: "ticks across", "aria-hidden": "true" }), element("div", { class: "ticks down", "aria-hidden": "true" })];
   let [rows, columns, cell] = [1, 1, null];
 
   const at = (event) => {
-    const { left, top, width, height } = frame.getBoundingClientRect();
+    const { left: x, top: y, width, height } = frame.getBoundingClientRect();
     const within = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(share * count)));
-    return { row: within((event.clientY - top) / height, rows), column: within((event.clientX - left) / width, columns) };
+    return { row: within((event.clientY - y) / height, rows), column: within((event.clientX - x) / width, columns) };
   };
   const enter = (next) => {
     cell = next;
@@ -36,24 +36,25 @@ export function grid({ label, across, down, point, pick }) {
     event.preventDefault();
   });
 
-  /** Draw numbers from −reach to reach. */
-  const draw = ({ shape, data, reach, palette }) => {
-    [rows, columns] = shape;
-    [canvas.width, canvas.height] = [columns, rows];
+  /** Draw numbers from −reach to reach: `number(row, column)` is one of them. */
+  const draw = ({ rows: down, columns: along, number, reach, palette }) => {
+    [rows, columns] = [canvas.height, canvas.width] = [down, along];
     const image = new ImageData(columns, rows);
     const pixels = new Uint32Array(image.data.buffer);
     const packed = words(palette.signed);
-    for (let i = 0; i < data.length; i++) pixels[i] = packed[Math.max(0, Math.min(255, Math.round((data[i] / reach + 1) * 127.5)))];
+    for (let row = 0, at = 0; row < rows; row++) {
+      for (let column = 0; column < columns; column++, at++) pixels[at] = packed[Math.max(0, Math.min(255, Math.round((number(row, column) / reach + 1) * 127.5)))];
+    }
     canvas.getContext("2d").putImageData(image, 0, 0);
     frame.setAttribute("aria-label", `${label}, ${rows} by ${columns}. Arrows walk from cell to cell, Enter chooses.`);
     fill(bottom, ...ticks(columns, "left"), element("b", {}, across));
-    fill(side, ...ticks(rows, "top"), element("b", {}, down));
+    fill(left, ...ticks(rows, "top"), element("b", {}, side));
   };
   /** Mark whole rows and columns: [{row} or {column}, …] with a class each. */
   const mark = (some) => fill(marks, ...some.map(({ row, column, kind }) => element("i", { class: kind, style: row === undefined
     ? { left: share(column, columns), width: share(1, columns) }
     : { top: share(row, rows), height: share(1, rows), left: 0, right: 0 } })));
-  return { node: element("div", { class: "grid-view" }, side, frame, bottom), draw, mark };
+  return { node: element("div", { class: "grid-view" }, left, frame, bottom), draw, mark };
 }
 
 /** Round numbers along an axis. */
