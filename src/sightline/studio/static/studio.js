@@ -14,7 +14,7 @@ let latest = 0;
 
 systemTheme();
 const look = new Scope(new Store({ palette: palette() }));
-const choice = element("select", { "aria-label": "Model", on: { change: () => { location.hash = link(current().view, { model: choice.value }); } } });
+const choice = element("select", { "aria-label": "Model", hidden: true, on: { change: () => { location.hash = link(current().view, { model: choice.value }); } } });
 const nav = element("nav", { "aria-label": "Views" });
 fill(document.getElementById("bar"), element("h1", {}, "Sightline"), choice, nav, element("div", { class: "tools" }, themeButton(look)));
 document.querySelector(".skip").addEventListener("click", (event) => {
@@ -73,6 +73,7 @@ function fail(error) {
 
 try {
   const { data } = await ask("/v1/models");
+  choice.hidden = false;
   fill(choice, ...data.map(({ id }) => element("option", { value: id }, id)));
   addEventListener("hashchange", () => show(data).catch(fail));
   await show(data);

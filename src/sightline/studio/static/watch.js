@@ -10,6 +10,7 @@ import { fromPlace, headsIn, remember } from "./watch-place.js";
 
 const styles = element("link", { rel: "stylesheet", href: "/studio/watch.css" });
 const LONGEST_FILM = 40; // steps that play by themselves
+const TOO_LONG = "This is too long for all heads to be looked at together: give a shorter text.";
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
@@ -42,7 +43,7 @@ export function mount(host, app) {
       draw(trace, { without, again, whole }, { plays, kept });
     } catch (error) {
       if (error.name === "AbortError") return;
-      form.problem(error.message);
+      form.problem(error.message.includes("more than the limit") ? TOO_LONG : error.message);
     }
     if (!signal.aborted) seat.ariaBusy = "false";
   }
