@@ -5,6 +5,11 @@ export function nLayers({ model }, tower) {
   return model.n_layers ?? model[`n_${tower}_layers`];
 }
 
+/** Return how many layers there are to choose from. */
+export function depth(trace) {
+  return Math.max(...["encoder", "decoder"].map((tower) => nLayers(trace, tower) ?? 0));
+}
+
 const texts = new WeakMap();
 
 /** The texts of a passage's tokens, the same array each time. */

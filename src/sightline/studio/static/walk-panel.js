@@ -21,7 +21,7 @@ const MOST_IN_TABLE = 400;
  * what is pointed at; `kept` remembers what was painted. The node has `point(passage, place)`, which marks a row that is pointed at elsewhere.
  */
 export function panel(given, room, high, palette, { pick, point, kept }) {
-  const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", passages = [] } = given;
+  const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", passages = [null] } = given;
   const wide = room < 520 ? room : Math.floor((room - BETWEEN * (share - 1)) / share);
   const [left, top] = [rowNames, columnNames].map((names) => (names === null ? 2 : roomFor(names)));
   const square = columnNames !== null && rows > 1;

@@ -1,6 +1,7 @@
 // Formulas with the numbers of this sentence filled in, as lines of text.
 
 import { short } from "/drawing/numbers.js";
+import { quoted } from "/drawing/texts.js";
 
 const SHOWN = 4;
 
@@ -56,4 +57,10 @@ export function normed(c, name, x, j, result, epsilon = c.m.norm_epsilon, kind =
   const second = kind === "rms" ? `${short(x[j])} ÷ ${short(spread)} = ${short(plain)}` : `(${short(x[j])} − ${inside(mean)}) ÷ ${short(spread)} = ${short(plain)}`;
   const learned = gain === undefined ? "" : `${short(plain)} × ${inside(gain)} (learned gain) + ${inside(shift)} (learned shift) = `;
   return [first, second, `${learned}${short(result)}`];
+}
+
+/** The lines of one output of a linear map for the chosen token. */
+export function linearSum(c, name, x, symbol, result) {
+  const made = linear(c, name, c.j, x, symbol);
+  return [`Number ${c.j} for ${quoted(c.rowNames[c.row])}:`, ...(made?.lines ?? [`${symbol} = ${short(result)}`])];
 }

@@ -3,16 +3,16 @@
 import { button, element, fill } from "/drawing/dom.js";
 import { Scope } from "/drawing/scope.js";
 import { Store } from "/drawing/store.js";
-import { quoted } from "/drawing/texts.js";
 import { palette } from "/drawing/theme.js";
-import { Context, nLayers } from "./walk-context.js";
+import { Context, depth, nLayers } from "./walk-context.js";
 import { map } from "./walk-map.js";
 import { pathOf } from "./walk-path.js";
 import { Slices } from "./walk-slices.js";
 import { stageSection } from "./walk-stage.js";
+import { keys, steering } from "./walk-steering.js";
 import { strips } from "./walk-strip.js";
+import { whereabouts } from "./walk-whereabouts.js";
 
-const PACE = 5000;
 const NEAR = "500px";
 let styled = null; // the style sheet, from when it is first needed
 
@@ -67,12 +67,11 @@ function opening({ get }, trace) {
     const value = Number(get(name) ?? NaN);
     return Number.isInteger(value) && value >= 0 && value < count ? value : otherwise;
   };
-  const layers = Math.max(...["encoder", "decoder"].map((tower) => nLayers(trace, tower) ?? 0));
   const [passage, at] = (get("key") ?? "").split(".");
   const { steps, source, inputs } = trace;
   const first = Math.max(0, source.tokens.findIndex(({ special }) => !special));
   return {
-    layer: whole("layer", layers, 0), head: whole("head", trace.model.n_heads, 0), number: whole("number", trace.model.d_model, 0),
+    layer: whole("layer", depth(trace), 0), head: whole("head", trace.model.n_heads, 0), number: whole("number", trace.model.d_model, 0),
     token: whole("token", source.tokens.length, trace.family === "bert" ? (steps[0]?.row ?? first) : first),
     row: whole("row", inputs.tokens.length, trace.family === "gpt" ? (steps[0]?.row ?? 0) : Math.floor(steps.length / 3)),
     key: trace[passage]?.tokens?.[at] === undefined ? null : { passage, place: Number(at) },
@@ -96,15 +95,15 @@ function walk(body, app, trace) {
     strip.point(passage, place);
     for (const section of sections) if (section.near) section.point(passage, place);
   };
+  const wide = trace.model.d_model / trace.model.n_heads;
   const pick = ({ picks, passages }, row, column) => {
-    const own = passages[0] === undefined ? {} : passages[0] === "source" ? { token: row } : { row };
+    const own = passages[0] === null ? {} : passages[0] === "source" ? { token: row } : { row };
     scope.set({
       number: () => ({ ...own, number: column }),
       key: () => ({ ...own, key: { passage: passages[1], place: column } }),
       keyRow: () => ({ key: { passage: passages[0], place: row }, number: column }),
-      keyColumn: () => ({ key: { passage: context(here()).keyPassage, place: column } }),
-      joined: () => ({ ...own, head: Math.floor(column / (trace.model.d_model / trace.model.n_heads)), number: column % (trace.model.d_model / trace.model.n_heads) }),
-      layer: () => ({ layer: Math.max(0, Math.min(context(here()).count, row) - 1), number: column }),
+      joined: () => ({ ...own, head: Math.floor(column / wide), number: column % wide }),
+      layer: () => ({ layer: Math.max(0, Math.min(depth(trace), row) - 1), number: column }),
     }[picks]?.() ?? own);
   };
 
@@ -140,32 +139,6 @@ function walk(body, app, trace) {
     strip.light({ chosen: { source: scope.state.token, inputs: scope.state.row }, active: c.passage, shares, palette: scope.state.palette });
   };
 
-  // Where one is: the stage that stands below the sentence. `aim` is where one was sent, until one scrolls by oneself.
-  let aim = null;
-  const reach = () => aim !== null && scrollTo({ top: sections[aim].node.getBoundingClientRect().top + scrollY - top.offsetHeight - 8, behavior: "instant" });
-  const go = (at) => {
-    aim = Math.max(0, Math.min(stages.length - 1, at));
-    scope.set({ stage: aim });
-    reach();
-  };
-  const arrive = () => {
-    if (aim !== null) return;
-    const line = top.offsetHeight + 60;
-    scope.set({ stage: Math.max(0, sections.findLastIndex(({ node }) => node.getBoundingClientRect().top <= line)) });
-  };
-  for (const name of ["wheel", "touchmove", "pointerdown"]) scope.listen(window, name, () => (aim = null));
-  scope.listen(window, "keydown", ({ key }) => {
-    if (/^(Page|Home|End|Tab)/.test(key)) aim = null;
-  });
-  let waiting = false;
-  scope.listen(window, "scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      if (body.isConnected) arrive();
-    });
-  });
   const observer = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       const section = sections.find(({ node }) => node === target);
@@ -175,9 +148,10 @@ function walk(body, app, trace) {
   }, { rootMargin: NEAR });
 
   const strip = strips(trace, { choose, point });
+  const top = element("section", { class: "walk-top", "aria-label": "The sentence" }, strip.node);
+  const { go, reach } = whereabouts(scope, sections.map(({ node }) => node), top);
   const towers = map(stages, (tower) => nLayers(trace, tower), go);
-  const controls = controlsOf(scope, trace, stages, go, context);
-  const top = element("section", { class: "walk-top", "aria-label": "The sentence" }, strip.node, controls);
+  top.append(steering(scope, trace, stages, go, context));
   fill(body, top, element("div", { class: "way" }, towers.node, element("div", { class: "stages" }, ...sections.map(({ node }) => node))));
   sections.forEach(({ node }) => observer.observe(node));
   scope.onEnd(() => observer.disconnect());
@@ -198,7 +172,6 @@ function walk(body, app, trace) {
   });
   scope.watch(["stage"], ({ stage }) => {
     towers.mark(stages[stage].box);
-    sections.forEach(({ node }, at) => node.classList.toggle("here", at === stage));
     scope.afterwards("light", light);
   });
   let timer = null;
@@ -212,58 +185,4 @@ function walk(body, app, trace) {
   const wanted = stages.findIndex(({ id }) => id === app.place.get("stage"));
   if (wanted > 0) go(wanted);
   return () => scope.end();
-}
-
-/** Layer, head, and the buttons that step. */
-function controlsOf(scope, trace, stages, go, context) {
-  const choice = (label, name, count) => {
-    const node = element("select", { "aria-label": label, on: { change: () => scope.set({ [name]: Number(node.value) }) } }, ...Array.from({ length: count }, (_, at) => element("option", { value: at }, `${label} ${at}`)));
-    scope.watch([name], (state) => (node.value = state[name]));
-    return node;
-  };
-  const layers = Math.max(...["encoder", "decoder"].map((tower) => nLayers(trace, tower) ?? 0));
-  const list = element("select", { class: "which", "aria-label": "Stage", on: { change: () => go(Number(list.value)) } }, ...stages.map(({ title, tower }, at) => element("option", { value: at }, `${at + 1} · ${trace.family === "transformer" ? `${tower}: ` : ""}${title}`)));
-  const back = button("◀", () => go(scope.state.stage - 1), { "aria-label": "One stage back", title: "One stage back (↑)" });
-  const on = button("▶", () => go(scope.state.stage + 1), { "aria-label": "One stage on", title: "One stage on (↓)" });
-  const run = button("Play", () => scope.set({ playing: !scope.state.playing }), { class: "play", title: "Play (space)" });
-  const chosen = element("output", { class: "who note", "aria-live": "polite" });
-  scope.watch(["stage", "token", "row"], ({ stage }) => {
-    list.value = stage;
-    back.disabled = stage === 0;
-    on.disabled = stage === stages.length - 1;
-    const c = context(stages[stage]);
-    const step = trace.steps[c.step];
-    const writes = c.tower === "decoder" && step?.row === c.row ? `, writes ${quoted(step.candidates[step.chosen].text)}` : "";
-    chosen.textContent = `Following ${quoted(c.rowNames[c.row])}${writes}`;
-  });
-  let timer = null;
-  scope.watch(["playing"], ({ playing }) => {
-    run.textContent = playing ? "Pause" : "Play";
-    clearInterval(timer);
-    if (playing) timer = setInterval(() => (scope.state.stage < stages.length - 1 ? go(scope.state.stage + 1) : scope.set({ playing: false })), PACE);
-  });
-  scope.onEnd(() => clearInterval(timer));
-  return element("div", { class: "steering" }, back, list, on, run, choice("Layer", "layer", layers), choice("Head", "head", trace.model.n_heads), chosen);
-}
-
-/** Up and down step through stages, left and right through tokens; with shift through layers and heads; space plays; Escape lets go. */
-function keys(event, scope, trace, stages, go, context) {
-  const { key, shiftKey, target } = event;
-  const typing = target instanceof Element && target.closest("input, select, textarea, dialog, .scroller") !== null;
-  const pressing = key === " " && target instanceof Element && target.closest("button, summary, a") !== null;
-  if (typing || pressing || event.altKey || event.ctrlKey || event.metaKey) return;
-  const { state } = scope;
-  const c = context(stages[state.stage]);
-  const layers = Math.max(...["encoder", "decoder"].map((tower) => nLayers(trace, tower) ?? 0));
-  const within = (value, count) => Math.max(0, Math.min(count - 1, value));
-  const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[key];
-  const along = key === "ArrowLeft" || key === "ArrowRight";
-  if (key === " ") scope.set({ playing: !state.playing });
-  else if (key === "Escape") scope.set({ playing: false, key: null, number: 0 });
-  else if (by === undefined) return;
-  else if (shiftKey && along) scope.set({ head: within(state.head + by, trace.model.n_heads) });
-  else if (shiftKey) scope.set({ layer: within(state.layer + by, layers) });
-  else if (along) scope.set({ [c.tower === "encoder" ? "token" : "row"]: within(c.row + by, c.rowNames.length) });
-  else go(state.stage + by);
-  event.preventDefault();
 }
