@@ -4,18 +4,11 @@ import { element, fill, svg } from "/drawing/dom.js";
 import { counted, short } from "/drawing/numbers.js";
 import { saving } from "/drawing/saving.js";
 import { Scope } from "/drawing/scope.js";
-import { AXES, curve, having, nearest, scale, thinned, ticks } from "./curves_data.js";
+import { AXES, curve, having, nearest, scale } from "./curves_data.js";
+import { BOTTOM, LEFT, RIGHT, TOP, dot, grid, strokes, swatch, titleOf } from "./curves_ink.js";
+import { follow } from "./curves_pointer.js";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [52, 22, 26, 40];
-const DRAGGED = 6;
 const ROWS = 25;
-const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
-const UNITS = { step: [[1, "steps"]], tokens: [[1, "tokens"]], seconds: [[3600, "hours"], [60, "minutes"], [1, "seconds"]] };
-
-/** What a measure is called. */
-export function titleOf(name) {
-  return NAMES[name] ?? name.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
-}
 
 /**
  * Draw the curves of a measure into an element. The store has `drawn` (the runs, each with id, name, mark and records),
@@ -24,7 +17,7 @@ export function titleOf(name) {
 export function curves(host, store, entry) {
   const scope = new Scope(store);
   const frame = element("div", { class: "curves-frame", tabindex: 0, role: "img" });
-  const legend = element("ul", { class: "curves-legend", "aria-live": "polite" });
+  const legend = element("ul", { class: "curves-legend" });
   const table = element("div", { class: "scroller" });
   const folded = element("details", { class: "numbers" }, element("summary", {}, "The numbers as a table"), table);
   const whole = element("div", { class: "curves" }, frame, legend);
@@ -42,7 +35,7 @@ export function curves(host, store, entry) {
   });
   folded.addEventListener("toggle", redraw);
   follow(chart);
-  whole.append(saving("curves", whole, () => numbers(chart, store.state, entry)));
+  whole.append(saving("curves", whole, () => numbers(chart, store.state)));
   fill(host, whole, folded);
   return () => scope.end();
 }
@@ -84,7 +77,8 @@ function draw(chart, state, name) {
     return;
   }
   const height = chart.width < 420 ? 230 : 290;
-  const x = scale(range ?? [logX ? across[0] : Math.min(0, across[0]), across[1]], [LEFT, chart.width - RIGHT], logX);
+  const [from, to] = range ?? [logX ? across[0] : Math.min(0, across[0]), across[1]];
+  const x = scale([logX ? Math.max(from, across[0]) : from, to], [LEFT, chart.width - RIGHT], logX);
   const y = scale(up, [height - BOTTOM - 4, TOP + 4], logY);
   Object.assign(chart, { x, y, height });
   const picture = svg("svg", { width: chart.width, height, viewBox: `0 0 ${chart.width} ${height}` });
@@ -95,46 +89,6 @@ function draw(chart, state, name) {
   fill(chart.frame, picture);
   chart.frame.setAttribute("aria-label", `${titleOf(name)} of ${state.drawn.map((run) => run.name).join(", ")} against ${AXES[axis]}. Arrow keys go along the curves, plus and minus zoom, Escape shows all.`);
   point(chart, state);
-}
-
-function grid({ x, y, width, height, name }, axis, logX, logY) {
-  const [per, unit] = UNITS[axis].find(([size]) => x.domain[1] >= 2 * size) ?? UNITS[axis].at(-1);
-  const across = ticks(x.domain.map((value) => value / per), logX, width < 420 ? 4 : 6);
-  const up = ticks(y.domain, logY, 5);
-  const foot = height - BOTTOM;
-  return [
-    ...up.map((value) => svg("path", { class: "rule", d: `M${LEFT} ${y.place(value).toFixed(1)}H${width - RIGHT}` })),
-    ...up.map((value) => svg("text", { class: "up", x: LEFT - 6, y: y.place(value).toFixed(1) }, label(value))),
-    ...across.map((value) => svg("text", { class: "across", x: x.place(value * per).toFixed(1), y: foot + 14 }, label(value))),
-    svg("path", { class: "rule foot", d: `M${LEFT} ${foot}H${width - RIGHT}` }),
-    svg("text", { class: "across", x: (LEFT + width - RIGHT) / 2, y: height - 8 }, `${unit}${logX ? " (log)" : ""}`),
-    svg("text", { class: "title", x: 0, y: 12 }, `${titleOf(name)}${logY ? " (log)" : ""}`),
-  ];
-}
-
-/** A number at an axis. */
-function label(value) {
-  const size = Math.abs(value);
-  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(4))}M`;
-  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(4))}k`;
-  return size > 0 && size < 1e-3 ? value.toExponential(0).replace("-", "−") : String(Number(value.toPrecision(4))).replace("-", "−");
-}
-
-/** A curve; what it was before smoothing lies behind it, faint; what is measured rarely has a dot each time. */
-function strokes({ x, y, width }, { run, dotted, points }, smoothing) {
-  const [low, high] = x.domain;
-  const inside = points.filter(({ x: at }) => at >= low && at <= high);
-  const path = (pick) => {
-    const placed = inside.filter((one) => pick(one) > 0 || y.domain[0] <= 0).map((one) => [x.place(one.x), y.place(pick(one))]);
-    return thinned(placed, width).map(([across, down], n) => `${n === 0 ? "M" : "L"}${across.toFixed(1)} ${down.toFixed(1)}`).join("");
-  };
-  const dots = dotted && inside.length <= 200 ? inside.map((one) => dot(x.place(one.x), y.place(one.y), 2.5)) : [];
-  const faint = smoothing > 0 && !dotted ? [svg("path", { class: "faint", d: path(({ raw }) => raw) })] : [];
-  return [svg("g", { class: `curve ${run.mark}` }, ...faint, svg("path", { d: path((one) => one.y), "stroke-width": dotted ? 1.5 : 2 }), ...dots)];
-}
-
-function dot(across, down, radius) {
-  return svg("rect", { x: (across - radius).toFixed(1), y: (down - radius).toFixed(1), width: 2 * radius, height: 2 * radius, rx: radius });
 }
 
 /** Draw the cross-hair, and say in the legend what stands there (without it, what came last). */
@@ -152,55 +106,6 @@ function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) 
       element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${counted(step)}`]);
     return element("li", { "data-run": run.id }, swatch(run), element("span", { class: "name" }, run.name), element("span", { class: "values" }, ...values.flatMap((value, n) => (n === 0 ? value : [" · ", ...value])), values.length === 0 ? "–" : ""));
   }));
-  }
-
-/** A piece of a run's line, by which one knows it. */
-export function swatch({ mark }) {
-  return svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, svg("g", { class: `curve ${mark}` }, svg("path", { d: "M1 6H33", "stroke-width": 2.5 })));
-}
-
-/** Pointing, dragging and keys. */
-function follow(chart) {
-  const { frame, store } = chart;
-  let begun = null;
-  const across = ({ clientX }) => Math.max(LEFT, Math.min(chart.width - RIGHT, clientX - frame.getBoundingClientRect().left));
-  const end = () => ([begun, chart.dragged] = [null, null]);
-  frame.addEventListener("pointerdown", (event) => {
-    if (!chart.x || event.button !== 0) return;
-    begun = across(event);
-    frame.setPointerCapture(event.pointerId);
-  });
-  frame.addEventListener("pointermove", (event) => {
-    if (!chart.x) return;
-    if (begun !== null) chart.dragged = [begun, across(event)].sort((a, b) => a - b);
-    store.set({ at: chart.x.value(across(event)) });
-  });
-  frame.addEventListener("pointerup", () => {
-    const ends = chart.dragged;
-    end();
-    if (ends && chart.x) store.set(ends[1] - ends[0] > DRAGGED ? { range: ends.map(chart.x.value) } : { at: null });
-  });
-  frame.addEventListener("pointercancel", end);
-  frame.addEventListener("pointerleave", () => begun === null && store.set({ at: null }));
-  frame.addEventListener("dblclick", () => store.set({ range: null }));
-  frame.addEventListener("keydown", (event) => keys(chart, event));
-}
-
-function keys({ store, lines, x }, event) {
-  const { at, range } = store.state;
-  if (event.key === "Escape") store.set(at !== null ? { at: null } : { range: null });
-  else if (!x || event.ctrlKey || event.metaKey || event.altKey) return;
-  else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-    const { points } = lines[0];
-    const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 10 : 1);
-    const place = at === null ? points.length - 1 : nearest(points, at) + by;
-    store.set({ at: points[Math.max(0, Math.min(points.length - 1, place))].x });
-  } else if (event.key === "+" || event.key === "-") {
-    const [low, high] = x.domain;
-    const [middle, by] = [at ?? (low + high) / 2, event.key === "+" ? 0.5 : 2];
-    store.set({ range: event.key === "-" && range === null ? null : [Math.max(0, middle - (middle - low) * by), middle + (high - middle) * by] });
-  } else return;
-  event.preventDefault();
 }
 
 /** Some points of every curve, for screen readers and for copying. */
@@ -214,6 +119,6 @@ function tableOf({ lines, x, name }) {
   return element("table", {}, element("caption", {}, `${titleOf(name)}: the last value up to each step`), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Step"), ...head)), element("tbody", {}, ...rows));
 }
 
-function numbers({ lines }, { axis, smoothing }, entry) {
-  return { shown: entry, axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: points.map(({ step, x, y }) => ({ step, [axis === "step" ? "x" : axis]: x, value: y })) })) };
+function numbers({ lines }, { axis, smoothing }) {
+  return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: points.map(({ step, x, y }) => ({ step, [axis]: x, value: y })) })) };
 }

@@ -1,25 +1,23 @@
 // Runs: the curves of training runs, also while they are trained; what differs between them; their models on the way.
 
 import { button, element, fill, section } from "/drawing/dom.js";
-import { counted, short } from "/drawing/numbers.js";
 import { Store } from "/drawing/store.js";
-import { curves, swatch, titleOf } from "./curves.js";
+import { curves } from "./curves.js";
 import { AXES, measured } from "./curves_data.js";
+import { titleOf } from "./curves_ink.js";
 import { follow } from "./runs_feed.js";
+import { runsTable } from "./runs_list.js";
+import { remembered, rememberIn } from "./runs_place.js";
 import { samples, settingsTable } from "./runs_settings.js";
 import { timelapse } from "./timelapse.js";
 
 const [COLOURS, DASHES, AT_FIRST] = [6, 5, 3];
-const STATES = { ended: "ended", training: "● training", silent: "stopped, or silent" };
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
   if (!document.querySelector("link[href='/studio/runs.css']")) document.head.append(element("link", { rel: "stylesheet", href: "/studio/runs.css" }));
   const { place } = app;
-  const store = new Store({
-    ...{ cards: null, drawn: [], at: null, axis: place.get("x") in AXES ? place.get("x") : "step", smoothing: Number(place.get("smooth") ?? 0) || 0 },
-    ...{ logX: place.get("logx") !== null, logY: place.get("logy") !== null, range: rangeOf(place.get("zoom")), first: place.get("first") ?? "loss", second: place.get("second") },
-  });
+  const store = new Store({ cards: null, drawn: [], at: null, first: "loss", second: "loss", ...remembered(place) });
   let chosen = place.get("runs")?.split(",").filter(Boolean) ?? null;
   const marks = new Map();
   const problem = element("p", { class: "problem", role: "alert" });
@@ -61,18 +59,12 @@ export function mount(host, app) {
   const lapseHost = element("div");
   ends.push(timelapse(lapseHost, app, store));
   store.watch(["drawn"], ({ drawn }) => fill(written, ...samples(drawn)));
-  store.watch(["axis", "smoothing", "logX", "logY", "range", "first", "second"], ({ axis, smoothing, logX, logY, range, first, second }) =>
-    place.set({ x: axis === "step" ? null : axis, smooth: smoothing || null, logx: logX ? 1 : null, logy: logY ? 1 : null, zoom: range?.map((value) => Number(value.toPrecision(6))).join("-"), first: first === "loss" ? null : first, second }));
+  rememberIn(place, store);
   fill(host, problem, list, curvesPart, settingsPart, lapseHost);
   return () => {
     ends.forEach((end) => end());
     fill(host);
   };
-}
-
-function rangeOf(text) {
-  const ends = (text ?? "").split("-").map(Number);
-  return ends.length === 2 && ends[0] < ends[1] ? ends : null;
 }
 
 /** The newest runs of the newest task. */
@@ -88,51 +80,15 @@ function markOf(number) {
   return `run-colour-${number % COLOURS} run-dash-${number % DASHES}`;
 }
 
-/** The table of all runs, with a box before each. */
-function runsTable(store, choose) {
-  const head = ["Run", "State", "Score", "Steps", "Task", "Began"].map((name) => element("th", { scope: "col" }, name));
-  const body = element("tbody");
-  let before = "";
-  store.watch(["cards", "drawn"], ({ cards, drawn }) => {
-    if (!cards?.length) return fill(body, element("tr", {}, element("td", { colspan: 6, class: "waiting" }, cards === null ? "…" : "There is no run in the folder of this server yet. It appears here as soon as one begins.")));
-    const rows = cards.map((card) => [card, drawn.find(({ id }) => id === card.id)]);
-    const now = JSON.stringify(rows.map(([card, run]) => [card.id, card.state, run?.mark, run?.records.at(-1)?.step]));
-    if (now === before) return;
-    before = now;
-    const focused = body.contains(document.activeElement) ? document.activeElement.value : null;
-    fill(body, ...rows.map(([card, run]) => row(card, run, () => choose(run ? drawn.filter(({ id }) => id !== card.id).map(({ id }) => id) : [...drawn.map(({ id }) => id), card.id]))));
-    body.querySelector(`input[value="${focused}"]`)?.focus();
-  });
-  return element("table", { class: "runs-table" }, element("thead", {}, element("tr", {}, ...head)), body);
-}
-
-function row(card, run, change) {
-  const box = element("input", { type: "checkbox", value: card.id, checked: run !== undefined, on: { change } });
-  const scores = Object.entries(scoresOf(card, run)).filter(([name]) => name !== "validation_loss");
-  const name = element("th", { scope: "row" }, element("label", {}, box, run ? swatch(run) : element("span", { class: "no-swatch" }), card.name));
-  const steps = run?.records.at(-1)?.step;
-  const score = scores.slice(0, 2).map(([one, value]) => `${titleOf(one)} ${short(value)}`).join(", ");
-  return element("tr", {}, name, element("td", { class: card.state }, STATES[card.state]), ...[score, steps === undefined ? "" : counted(steps), card.task, card.began.slice(0, 16)].map((text) => element("td", {}, text)));
-}
-
-/** The scores with which a run ended, or those of its last validation. */
-function scoresOf(card, run) {
-  if (Object.keys(card.scores).length > 0) return card.scores;
-  const { step, best_step: best, ...last } = run?.records.findLast((record) => typeof record.validation_loss === "number") ?? {};
-  return last;
-}
-
-/** A picture of curves under the choice of what it shows. */
+/** A picture of curves under the choice of what it shows; where a wish was not measured, the usual measure. */
 function chartPart(store, entry, ends) {
-  const choice = element("select", { "aria-label": entry === "first" ? "Measure of the first picture" : "Measure of the second picture", on: { change: () => store.set({ [entry]: choice.value }) } });
-  let before = "";
-  store.watch(["drawn", entry], ({ drawn, [entry]: now }) => {
-    const names = measured(drawn).filter((name) => name !== "validation_loss" || entry === "second");
-    const wanted = now ?? names.find((name) => name !== "loss") ?? "loss";
-    if (now === null && names.length > 1 && wanted !== now) return store.set({ [entry]: wanted });
-    const key = [wanted, ...names].join(" ");
-    if (key !== before) fill(choice, ...[...new Set([wanted, ...names])].map((name) => element("option", { value: name, selected: name === wanted }, titleOf(name))));
-    before = key;
+  const wish = `${entry}Wish`;
+  const choice = element("select", { "aria-label": `Measure of the ${entry} picture`, on: { change: () => store.set({ [wish]: choice.value }) } });
+  store.watch(["drawn", wish], ({ drawn, [wish]: wished }) => {
+    const names = measured(drawn);
+    const now = names.includes(wished) ? wished : names.find((name) => (name === "loss") === (entry === "first")) ?? "loss";
+    store.set({ [entry]: now });
+    if (choice.value !== now || choice.options.length !== names.length) fill(choice, ...names.map((name) => element("option", { value: name, selected: name === now }, titleOf(name))));
   });
   const picture = element("div");
   ends.push(curves(picture, store, entry));

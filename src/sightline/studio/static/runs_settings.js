@@ -1,7 +1,7 @@
 // The settings of the chosen runs side by side: what differs between them, or all.
 
 import { element, fill } from "/drawing/dom.js";
-import { swatch } from "./curves.js";
+import { swatch } from "./curves_ink.js";
 
 /** Draw the table into an element; `show(runs)` is called whenever others are chosen. */
 export function settingsTable(host, app, failed) {
