@@ -42,8 +42,6 @@ export function panel(given, room, high, palette, { pick, point, kept }) {
   if (row !== null && rows > 1) marks.append(outline(lit, 0, row * cellHigh, width, cellHigh));
   if (column !== null) marks.append(outline(columnNames === null ? "one" : "key", column * cellWide, row === null ? 0 : row * cellHigh, cellWide, row === null ? height : cellHigh));
   const follow = outline("pointed", 0, 0, width, cellHigh);
-  follow.setAttribute("visibility", "hidden");
-  marks.append(follow);
 
   function numbers(values) {
     return Array.from(values, (value, at) => svg("text", {
@@ -88,15 +86,16 @@ export function panel(given, room, high, palette, { pick, point, kept }) {
   };
   const shape = rows === 1 ? `${columns}` : `${rows} × ${columns}`;
   const node = element("figure", { class: `panel ${idea}` },
-    element("figcaption", {}, element("b", {}, title), " ", element("span", { class: "number" }, shape), ramp(scale, most)),
+    element("figcaption", {}, dot(), element("b", {}, title), element("span", { class: "number" }, shape), ramp(scale, most)),
     element("div", { class: "cells", role: "img", tabindex: 0, "aria-label": `${title}, ${shape}. ${readout.textContent}`, on: { keydown: walk } }, canvas, marks),
     readout,
   );
   node.style.setProperty("width", `${Math.max(left + width + GAP, Math.min(wide, 172))}px`);
   node.point = (passage, place) => {
     const shown = passage !== null && passages[0] === passage && rows > 1 && place < rows;
-    follow.setAttribute("visibility", shown ? "visible" : "hidden");
-    if (shown) follow.setAttribute("y", top + place * cellHigh - 1);
+    if (!shown) return follow.remove();
+    follow.setAttribute("y", top + place * cellHigh - 1);
+    return marks.append(follow);
   };
   node.table = () => table(given, shape);
   return node;
@@ -135,6 +134,11 @@ function names(all, lit, pitch, placed) {
   return shown.map((at) => svg("text", { class: at === lit ? "lit-name" : "cell-name", ...placed(at) }, clipped(all[at], 10)));
 }
 
+/** The colour of what a panel shows. */
+function dot() {
+  return element("i", { class: "dot", "aria-hidden": "true" });
+}
+
 function ramp(scale, most) {
   const end = (value) => element("span", { class: "number" }, short(value));
   const kind = scale === "weight" ? "ramp" : "ramp signed";
@@ -160,7 +164,7 @@ export function bars(title, idea, rows, chosen) {
     const bar = element("span", { class: `bar ${idea}`, style: { "--share": Math.max(0, value / scale) } });
     return element("li", { class: at === chosen ? "candidate chosen" : "candidate" }, element("span", { class: "name", dir: "auto" }, visible(text)), element("span", { class: "track" }, bar), element("span", { class: "number" }, short(value)));
   });
-  return element("figure", { class: `panel ${idea}` }, element("figcaption", {}, element("b", {}, title)), element("ol", { class: "candidates" }, ...items));
+  return element("figure", { class: `panel ${idea}` }, element("figcaption", {}, dot(), element("b", {}, title)), element("ol", { class: "candidates" }, ...items));
 }
 
 /** Tokens side by side, with a second line each: chips that can be chosen. */
