@@ -1,6 +1,6 @@
 // Positions: what tells a model where a word stands: the codes, single depths of them as curves, and how alike they are.
 
-import { button, element, fill, section } from "/drawing/dom.js";
+import { button, element, fill, section, svg } from "/drawing/dom.js";
 import { exact, short } from "/drawing/numbers.js";
 import { unpack } from "/drawing/packed.js";
 import { saving } from "/drawing/saving.js";
@@ -80,7 +80,7 @@ function opening(width) {
 function codesPart(found, scope) {
   const { width } = found;
   const [low, high, readout] = [element("span"), element("span"), element("output", { class: "readout" })];
-  const picture = grid({ label: "Codes of positions", across: "depth →", down: "position", point: (cell) => point(scope, cell), pick: ({ column }) => toggle(scope, column) });
+  const picture = grid({ label: "Codes of positions", across: "depth →", down: "↓ position", point: (cell) => point(scope, cell), pick: ({ column }) => toggle(scope, column) });
   scope.watch(["n", "palette"], ({ n, palette }) => {
     const reach = found.reach(n);
     picture.draw({ rows: n, columns: width, number: found.code, reach, palette });
@@ -88,7 +88,7 @@ function codesPart(found, scope) {
   });
   scope.watch(["n", "pointed", "depths"], ({ pointed, depths }) => {
     picture.mark([...depths.map((column) => ({ column, kind: "tab" })), ...here(pointed)]);
-    if (pointed?.column === undefined) fill(readout, "Point at a cell to read its number; click a column to draw it as a curve.");
+    if (pointed?.column === undefined) fill(readout, hint("Point at a cell to read its number; click a column to draw it as a curve."));
     else fill(readout, `Position ${pointed.row}, ${named(found, pointed.column)}: `, value(found.code(pointed.row, pointed.column)));
   });
   const scale = element("p", { class: "legend" }, element("span", { class: "scale" }, low, element("span", { class: "ramp signed" }), high));
@@ -112,7 +112,7 @@ function curvesPart(found, scope) {
     more.disabled = depths.length >= Math.min(MOST_CURVES, width);
     slider.disabled = depths.length === 0;
     if (depths.length > 0) slider.value = depths.at(-1);
-    fill(legend, ...depths.map((depth, k) => element("li", {}, element("i", { class: `sample c${k}`, "aria-hidden": "true" }), named(found, depth),
+    fill(legend, ...depths.map((depth, k) => element("li", {}, svg("svg", { width: 28, height: 10, "aria-hidden": "true" }, svg("path", { d: "M1 5H27", class: `c${k}` })), named(found, depth),
       pointed === null ? null : value(curves[k].data[pointed.row]),
       button("×", () => toggle(scope, depth), { class: "link", "aria-label": `Remove depth ${depth}` }))));
   });
@@ -123,11 +123,11 @@ function curvesPart(found, scope) {
 
 function alikePart(found, scope) {
   const readout = element("output", { class: "readout" });
-  const picture = grid({ label: "Similarity of positions", across: "position →", down: "position", point: (cell) => point(scope, cell && { row: cell.row, other: cell.column }), pick: ({ row }) => scope.set({ row }) });
+  const picture = grid({ label: "Similarity of positions", across: "position →", down: "↓ position", point: (cell) => point(scope, cell && { row: cell.row, other: cell.column }), pick: ({ row }) => scope.set({ row }) });
   scope.watch(["n", "palette"], ({ n, palette }) => picture.draw({ rows: n, columns: n, number: found.cosine, reach: 1, palette }));
   scope.watch(["n", "row", "pointed"], ({ row, pointed }) => {
     picture.mark([{ row, kind: "chosen" }, ...here(pointed)]);
-    if (pointed?.other === undefined) fill(readout, "Point at two positions to read how alike they are; click a row to draw it as a curve.");
+    if (pointed?.other === undefined) fill(readout, hint("Point at two positions to read how alike they are; click a row to draw it as a curve."));
     else fill(readout, `Positions ${pointed.row} and ${pointed.other}: `, value(found.cosine(pointed.row, pointed.other)));
   });
   const about = "The cosine of the angle between two codes: 1 for the same, 0 for nothing in common, below 0 for opposite ones.";
@@ -160,6 +160,10 @@ function part(id, title, about, children, data) {
 function knob(title, id, act, behind = null) {
   const slider = element("input", { type: "range", id, min: 0, step: 1, on: { input: () => act(Number(slider.value)) } });
   return [element("div", { class: "knob" }, element("label", { for: id }, title), slider, behind), slider];
+}
+
+function hint(text) {
+  return element("span", { class: "hint" }, text);
 }
 
 function value(number) {

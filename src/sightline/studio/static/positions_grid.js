@@ -47,8 +47,8 @@ export function grid({ label, across, down: side, point, pick }) {
     }
     canvas.getContext("2d").putImageData(image, 0, 0);
     frame.setAttribute("aria-label", `${label}, ${rows} by ${columns}. Arrows walk from cell to cell, Enter chooses.`);
-    fill(bottom, ...ticks(columns, "left"), element("b", {}, across));
-    fill(left, ...ticks(rows, "top"), element("b", {}, side));
+    fill(bottom, ...ticks(columns, "left"), element("b", {}, across), element("b", { class: "below" }, side));
+    fill(left, ...ticks(rows, "top"));
   };
   /** Mark whole rows and columns: [{row} or {column}, …] with a class each. */
   const mark = (some) => fill(marks, ...some.map(({ row, column, kind }) => element("i", { class: kind, style: row === undefined

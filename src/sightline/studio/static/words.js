@@ -106,7 +106,7 @@ export function mount(host, { model, ask, place, themed }) {
   search.addEventListener("change", () => search.value.trim() !== "" && choose(search.value.trim()));
   const picture = element("section", { "aria-labelledby": "words-title" },
     element("h2", { id: "words-title" }, "Words as points"),
-    element("p", { class: "explanation" }, "To the model a word is a vector: a row of numbers that it learned. Words it uses alike lie near each other; click one to see its nearest."),
+    element("p", { class: "explanation" }, "To the model a word is a vector: a row of numbers that it learned; a word of several tokens has the mean of theirs. Words it uses alike lie near each other: click one to see its nearest."),
     map.node, share, folded);
   picture.append(saving("words", picture, () => ({ measure, word: chosen, neighbors: found?.neighbors ?? [], words: points.map(({ word, x, y }) => ({ word, x: exact(x), y: exact(y) })) })));
   const side = element("section", { "aria-label": "Neighbours" }, element("div", { class: "ask" }, search, options, switcher), problem, list);

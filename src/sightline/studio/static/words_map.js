@@ -113,8 +113,8 @@ export function wordMap({ scope, pick }) {
     return [
       ...drawn.map(([[x0, y0], [x1, y1]]) => svg("path", { d: `M${x0} ${y0}L${x1} ${y1}`, stroke: ink.chosen, "stroke-opacity": 0.55, "stroke-width": 1.3 })),
       ...dots.filter(({ at: [x, y] }) => x >= 0 && x <= width && y >= 0 && y <= height)
-        .map(({ at: [x, y], kind }) => svg("circle", { cx: x, cy: y, r: radius(kind), fill: kind === "plain" ? ink.dot : ink[kind] })),
-      ...names.map(({ text, x, y, kind }) => svg("text", { x, y, fill: ink[kind], "font-family": FAMILY, "font-size": SIZES[kind], "font-weight": kind === "chosen" ? 700 : 500, "dominant-baseline": "central" }, text)),
+        .map(({ at: [x, y], kind }) => svg("circle", { cx: x, cy: y, r: radius(kind), ...(kind === "plain" ? { fill: ink.dot, "fill-opacity": 0.5 } : { fill: ink[kind] }) })),
+      ...names.map(({ text, x, y, kind }) => svg("text", { x, y, fill: ink[kind], "font-family": FAMILY, "font-size": SIZES[kind], "font-weight": kind === "chosen" ? 700 : 500, "dominant-baseline": "central", stroke: ink.paper, "stroke-width": 3, "paint-order": "stroke" }, text)),
     ];
   };
 
