@@ -98,8 +98,9 @@ def test_a_large_corpus_teaches_the_tokenizer_both_sides(tmp_path, monkeypatch):
 
 def test_of_equal_scores_the_lower_loss_is_the_better():
     worse, better = (Validation(loss, ("bleu", 0.0), True) for loss in (2.0, 1.0))
-    assert better.merit("score") > worse.merit("score")
-    assert Validation(9.0, ("bleu", 1.0), True).merit("score") > better.merit("score")
+    assert better.merit("score", step=1) > worse.merit("score", step=1)
+    assert Validation(9.0, ("bleu", 1.0), True).merit("score", step=1) > better.merit("score", step=1)
+    assert worse.merit("last", step=2) > better.merit("last", step=1)
 
 
 def test_one_word_targets_still_find_the_best_model(tmp_path):

@@ -164,7 +164,7 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
     with averaged:
         state.model.eval()
         found = around.validate()
-        merit = found.merit(settings.best_by)
+        merit = found.merit(settings.best_by, step=state.progress.step)
         improved = all(map(math.isfinite, merit)) and (state.progress.best_step is None or merit > best_merit(state))
         if improved and around.rank.is_main:
             around.keep(found)

@@ -9,7 +9,7 @@ OptimizerName = Literal["adam", "adamw", "muon"]
 ScheduleName = Literal["paper", "inverse_square_root", "cosine", "linear", "constant"]
 OnNonFinite = Literal["skip", "stop"]
 Precision = Literal["float32", "bfloat16"]
-BestBy = Literal["score", "loss"]
+BestBy = Literal["score", "loss", "last"]
 
 MAX_SEED = 2**63 - 1
 MOST_STEPS = 1_000_000_000
@@ -77,7 +77,9 @@ class TrainingSettings:
     )
     best_by: BestBy = field(
         default="score",
-        metadata={"help": "what makes a model the best so far: the task's score (BLEU, accuracy), or the loss"},
+        metadata={
+            "help": "what makes a model the best so far: its score (BLEU, accuracy), its loss, or that it is the last"
+        },
     )
     precision: Precision = field(
         default="float32", metadata={"help": "bfloat16 computes faster where the hardware has it, and slower elsewhere"}

@@ -23,10 +23,12 @@ class Validation:
         name, value = self.score
         return {"validation_loss": self.loss, name: value, **self.others}
 
-    def merit(self, best_by: BestBy) -> tuple[float, float]:
+    def merit(self, best_by: BestBy, *, step: int) -> tuple[float, float]:
         """Return what is higher for a better model: the score, and where scores are equal the loss decides.
 
         They are equal more often than one would think: BLEU is 0 for every model as long as all sentences are short.
         """
+        if best_by == "last":
+            return float(step), 0.0
         score = self.score[1] if self.higher_is_better else -self.score[1]
         return (-self.loss, 0.0) if best_by == "loss" else (score, -self.loss)
