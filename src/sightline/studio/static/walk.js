@@ -158,6 +158,7 @@ function walk(body, app, trace) {
   scope.onEnd(() => fill(body));
   let room = 0; // of every picture; measured once, as to ask means to lay out everything
   scope.measure(body, () => {
+    towers.node.style.setProperty("top", `${top.offsetHeight + 8}px`);
     room = Math.max(200, sections[0].node.querySelector(".panels").clientWidth);
     redraw();
   });
