@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from sightline.serving import Problem, Router
@@ -31,23 +32,26 @@ def page_router() -> Router:
     router = Router(include_in_schema=False)
 
     @router.get("/")
-    async def index() -> Response:
-        return answer("/")
+    async def index(request: Request) -> Response:
+        return answer(request)
 
     @router.get("/studio/{name}")
-    async def own(name: str) -> Response:
-        return answer(f"/studio/{name}")
+    async def own(name: str, request: Request) -> Response:  # noqa: ARG001 - the path is looked up as a whole
+        return answer(request)
 
     @router.get("/drawing/{name}")
-    async def drawing(name: str) -> Response:
-        return answer(f"/drawing/{name}")
+    async def drawing(name: str, request: Request) -> Response:  # noqa: ARG001
+        return answer(request)
 
     return router
 
 
-def answer(path: str) -> Response:
-    """Return a file."""
-    found = assets().get(path)
+def answer(request: Request) -> Response:
+    """Return a file, compressed where the browser understands that."""
+    found = assets().get(request.url.path)
     if found is None:
         raise Problem(404, "there is nothing at this address", code="not_found")
-    return Response(found.content, media_type=found.type, headers={"cache-control": "no-cache"})
+    headers = {"cache-control": "no-cache", "vary": "accept-encoding"}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(found.content, media_type=found.type, headers=headers)
+    return Response(found.packed, media_type=found.type, headers={**headers, "content-encoding": "gzip"})
