@@ -12,6 +12,7 @@ import typer
 from sightline.cli.browser import open_page
 from sightline.cli.limit_options import with_limits
 from sightline.errors import RefusedError
+from sightline.runtime import hand_over_threads
 
 if TYPE_CHECKING:
     from socket import socket
@@ -75,8 +76,9 @@ def serve(
         limits=Limits(**limits),  # type: ignore[arg-type]  # each is what its field asks for
     )
     with bind(settings) as taken:  # before models are loaded: a port in use is said at once
+        threads = hand_over_threads()
         opened = open_models(models)
-        run_studio(taken, settings, opened, runs=runs or runs_beside(models[0]), browser=browser)
+        run_studio(taken, settings, opened, threads=threads, runs=runs or runs_beside(models[0]), browser=browser)
 
 
 def run_studio(
@@ -87,6 +89,7 @@ def run_studio(
     runs: Path | None,
     browser: bool,
     view: str = "",
+    threads: int | None = None,
 ) -> None:
     """Answer for models on a bound socket, and show the studio, or one view of it."""
     from sightline.serving import serve as answer
@@ -98,6 +101,7 @@ def run_studio(
         dataclasses.replace(settings, port=taken.getsockname()[1]),
         more_routers=functools.partial(site.routers, runs=runs),
         public_paths=site.public_paths(),
+        threads=threads,
     )
 
     def started(url: str) -> None:

@@ -120,6 +120,8 @@ def own(attention: Float[Tensor, "R S"], search: Search) -> Float[Tensor, "R S2"
 
 def moved(state: SharedState, moves: Sequence[Move], counts: Sequence[int]) -> SharedState:
     """Return a state after a move of each search, which had so many of its rows."""
+    if all(move.rows is None for move in moves):
+        return state
     rows, start = [], 0
     for move, count in zip(moves, counts, strict=True):
         mine = torch.arange(count) if move.rows is None else move.rows.cpu()

@@ -46,6 +46,7 @@ class Pipeline:
         self.bundle = bundle
         self.folder = folder
         self.model = bundle.model
+        self._modules = tuple(bundle.model.modules())
         self.tokenizer: Tokenizer = bundle.tokenizer
         self.purpose: Purpose | None = bundle.purpose
         self.generation: DecodingSettings = bundle.generation
@@ -179,8 +180,9 @@ class Pipeline:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Put the model into evaluation mode, without gradients, and afterwards back as it was."""
-        learning = [module for module in self.model.modules() if module.training]
-        self.model.eval()
+        learning = [module for module in self._modules if module.training]
+        for module in learning:
+            module.training = False
         try:
             with torch.inference_mode():
                 yield

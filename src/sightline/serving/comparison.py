@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from sightline.bench.trace import N_TOKENS, SENTENCE, translator
 from sightline.pipelines import Translator
+from sightline.runtime import hand_over_threads
 from sightline.serving import ServingSettings, background
 from sightline.serving.crowd import Crowd, Order, Outcome, crowd
 from sightline.serving.limits import Limits
@@ -35,10 +36,11 @@ def bench_serve(
     size: str, *, clients: int, requests_each: int, rounds: int, after_round: Callable[[int], object]
 ) -> list[Result]:
     """Let a crowd and a single client ask both servers in turn; medians of the rounds."""
+    threads = hand_over_threads()
     work = translator(size)
     work.model.eval()  # threads that share a model must not switch it
     outcomes: dict[str, list[Outcome]] = {}
-    with ours(work, clients) as first, simplest(work) as second, crowd() as people:
+    with ours(work, clients, threads) as first, simplest(work) as second, crowd() as people:
         for turn in range(-1, rounds):
             for name, order in orders(first, second, clients, requests_each).items():
                 outcome = ask(people, order, turn)
@@ -79,10 +81,10 @@ def result(name: str, outcomes: list[Outcome]) -> Result:
 
 
 @contextmanager
-def ours(work: Translator, clients: int) -> Iterator[str]:
+def ours(work: Translator, clients: int, threads: int) -> Iterator[str]:
     """Serve a model as `sightline serve` does, with room for all clients."""
     limits = Limits(queue=max(64, clients), connections=max(1024, 2 * clients))
-    with background(service({"model": work}, ServingSettings(port=0, limits=limits))) as url:
+    with background(service({"model": work}, ServingSettings(port=0, limits=limits), threads=threads)) as url:
         yield url
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sightline.errors import SightlineError
+from sightline.runtime import use_threads
 from sightline.serving.running import Entry, News, Running
 from sightline.serving.work import Call, Errand, Work
 from sightline.serving.work_queue import Room, WorkQueue
@@ -53,8 +54,9 @@ class Counts:
 class Scheduler:
     """Lets models work for many at once."""
 
-    def __init__(self, *, most_rows: int = 64, most_waiting: int = 64) -> None:
-        self.most_rows, self.most_waiting = most_rows, most_waiting
+    def __init__(self, *, most_rows: int = 64, most_waiting: int = 64, threads: int | None = None) -> None:
+        """`threads` are those that models compute with, if that is for the scheduler to say."""
+        self.most_rows, self.most_waiting, self.threads = most_rows, most_waiting, threads
         self.counts = Counts()
         self._queue = WorkQueue()
         self._running: dict[int, Running] = {}
@@ -99,6 +101,8 @@ class Scheduler:
 
     def _live(self) -> None:
         """Work until stopped; what goes wrong with one errand, or one model, ends nothing else."""
+        if self.threads is not None:
+            use_threads(self.threads)
         while not self._is_stopping:
             with self._changed:
                 while not (self._queue or self._running or self._is_stopping):

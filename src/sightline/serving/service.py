@@ -20,10 +20,11 @@ def service(
     *,
     more_routers: Callable[[Desk], Iterable[APIRouter]] = lambda _: (),
     public_paths: Iterable[str] = (),
+    threads: int | None = None,
 ) -> Application:
     """Return the application that answers for these models; it works while it is served."""
     limits = settings.limits
-    scheduler = Scheduler(most_rows=limits.rows, most_waiting=limits.queue)
+    scheduler = Scheduler(most_rows=limits.rows, most_waiting=limits.queue, threads=threads)
     metrics = Metrics()
     count(scheduler, metrics)
 
