@@ -1,12 +1,16 @@
 """`sightline bench serve`: what many clients get of a model, beside the simplest handler that would serve it."""
 
 import json
+import socket
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
 
 from sightline.bench.trace import N_TOKENS, SENTENCE, translator
@@ -38,9 +42,8 @@ def bench_serve(
     """Let a crowd and a single client ask both servers in turn; medians of the rounds."""
     threads = hand_over_threads()
     work = translator(size)
-    work.model.eval()  # threads that share a model must not switch it
     outcomes: dict[str, list[Outcome]] = {}
-    with ours(work, clients, threads) as first, simplest(work) as second, crowd() as people:
+    with ours(work, clients, threads) as first, simplest(size) as second, crowd() as people:
         for turn in range(-1, rounds):
             for name, order in orders(first, second, clients, requests_each).items():
                 outcome = ask(people, order, turn)
@@ -89,14 +92,23 @@ def ours(work: Translator, clients: int, threads: int) -> Iterator[str]:
 
 
 @contextmanager
-def simplest(work: Translator) -> Iterator[str]:
-    """Serve a model by the few lines that everyone writes first."""
-    import socket
-    import threading
-    import time
+def simplest(size: str) -> Iterator[str]:
+    """Serve a model by the few lines that everyone writes first, in a process of its own: its many threads would slow
+    whoever shares it.
+    """
+    code = "import sys; from sightline.serving.comparison import serve_simply; serve_simply(sys.argv[1])"
+    command = [sys.executable, "-c", code, size]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own words
+        try:
+            yield process.stdout.readline().strip() if process.stdout else ""
+        finally:
+            process.terminate()
 
-    import uvicorn
 
+def serve_simply(size: str) -> None:
+    """Serve a translator, and say where."""
+    work = translator(size)
+    work.model.eval()  # threads that share a model must not switch it
     app = FastAPI()
 
     @app.post("/translate")
@@ -105,13 +117,7 @@ def simplest(work: Translator) -> Iterator[str]:
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        try:
-            yield f"http://127.0.0.1:{taken.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
+        taken.listen()
+        sys.stdout.write(f"http://127.0.0.1:{taken.getsockname()[1]}\n")
+        sys.stdout.flush()
+        uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[taken])
