@@ -342,7 +342,7 @@ def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):
     ids = [{"id": token.id} for token in trace.inputs.tokens]
     found = page.evaluate(
         """async (ids) => {
-          const { Slices } = await import("/studio/walk-slices.js");
+          const { Slices } = await import("/studio/walk_slices.js");
           const { askBytes } = await import("/studio/asking.js");
           const trace = { family: "gpt", model: { n_heads: 4 }, source: { tokens: [] }, inputs: { tokens: ids } };
           const slices = new Slices(askBytes, "llama", trace);

@@ -4,12 +4,17 @@ Plain ES modules in `static/`, on the drawing modules of `sightline.tracing`; no
 
     assets      the files of the page, and who may have them without a key
     site        the routers: files, and what views ask besides the interface of `sightline.serving`
+    walking     values of a pass, slice by slice            positions, words    codes of positions, the map of words
+    runs        training runs: `runs_table` finds them, `runs_metrics` tells their curves, `runs_lapse` opens a model
+                as it was on the way
 
 In `static/`:
 
     index.html, studio.css     the page                       studio.js     header, choice of model and view
     asking.js                  requests, streams, the key     place.js      the address: `#/watch?model=demo&text=…`
     views.js                   which views there are, and for which models
+    watch, walk, write, chat, fill, classify, positions, words, runs        the views; what begins with the name of
+                               one is a part of it (`curves` and `timelapse` of runs)
 
 A view is a module that exports `mount(host, app)`: it draws into the element and returns a function that removes it.
 A link that is followed removes the view and mounts it anew; what the view itself writes into the address does not.

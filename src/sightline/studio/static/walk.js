@@ -4,14 +4,14 @@ import { button, element, fill } from "/drawing/dom.js";
 import { Scope } from "/drawing/scope.js";
 import { Store } from "/drawing/store.js";
 import { palette } from "/drawing/theme.js";
-import { Context, depth, nLayers } from "./walk-context.js";
-import { map } from "./walk-map.js";
-import { pathOf } from "./walk-path.js";
-import { Slices } from "./walk-slices.js";
-import { stageSection } from "./walk-stage.js";
-import { keys, steering } from "./walk-steering.js";
-import { strips } from "./walk-strip.js";
-import { whereabouts } from "./walk-whereabouts.js";
+import { Context, depth, nLayers } from "./walk_context.js";
+import { map } from "./walk_map.js";
+import { pathOf } from "./walk_path.js";
+import { Slices } from "./walk_slices.js";
+import { stageSection } from "./walk_stage.js";
+import { keys, steering } from "./walk_steering.js";
+import { strips } from "./walk_strip.js";
+import { whereabouts } from "./walk_whereabouts.js";
 
 const NEAR = "500px";
 let styled = null; // the style sheet, from when it is first needed

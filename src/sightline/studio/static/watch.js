@@ -3,10 +3,10 @@
 import { element, fill } from "/drawing/dom.js";
 import { lookAt, show } from "/drawing/looking.js";
 import { readTrace } from "/drawing/reading.js";
-import { bench } from "./watch-bench.js";
-import { asking } from "./watch-form.js";
-import { bodiesFor, byAttention } from "./watch-bodies.js";
-import { fromPlace, headsIn, remember } from "./watch-place.js";
+import { bench } from "./watch_bench.js";
+import { asking } from "./watch_form.js";
+import { bodiesFor, byAttention } from "./watch_bodies.js";
+import { fromPlace, headsIn, remember } from "./watch_place.js";
 
 const styles = element("link", { rel: "stylesheet", href: "/studio/watch.css" });
 const LONGEST_FILM = 40; // steps that play by themselves

@@ -2,8 +2,8 @@
 
 import { short } from "/drawing/numbers.js";
 import { quoted } from "/drawing/texts.js";
-import { chips } from "./walk-panel.js";
-import { inside, normed, rowOf } from "./walk-sums.js";
+import { chips } from "./walk_panel.js";
+import { inside, normed, rowOf } from "./walk_sums.js";
 
 const EMBEDDING = [["Embedding.forward", "model/embedding.py"]];
 

@@ -3,7 +3,7 @@
 import { element, fill } from "/drawing/dom.js";
 import { exact } from "/drawing/numbers.js";
 import { saving } from "/drawing/saving.js";
-import { panel } from "./walk-panel.js";
+import { panel } from "./walk_panel.js";
 
 /** Make the section of a stage; `draw(context, palette, room, hears)` fills it. */
 export function stageSection(stage, number, onToggle) {

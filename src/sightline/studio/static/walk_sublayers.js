@@ -2,7 +2,7 @@
 
 import { short } from "/drawing/numbers.js";
 import { quoted } from "/drawing/texts.js";
-import { inside, linear, linearSum, needs, normed, rowOf } from "./walk-sums.js";
+import { inside, linear, linearSum, needs, normed, rowOf } from "./walk_sums.js";
 
 const LAYERS = "model/layers.py";
 const BENDS = {

@@ -5,7 +5,7 @@ import { exact, short, signed } from "/drawing/numbers.js";
 import { saving } from "/drawing/saving.js";
 import { colourOf, paint } from "/drawing/scale.js";
 import { clipped } from "/drawing/texts.js";
-import { said } from "./watch-outcome.js";
+import { said } from "./watch_outcome.js";
 
 const same = (one, other) => one.name === other.name && one.head === other.head;
 const isIn = (heads, head) => heads.some((one) => same(one, head));

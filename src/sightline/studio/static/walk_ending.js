@@ -2,8 +2,8 @@
 
 import { short } from "/drawing/numbers.js";
 import { quoted } from "/drawing/texts.js";
-import { bars, chips } from "./walk-panel.js";
-import { inside, linear, needs, normed, rowOf } from "./walk-sums.js";
+import { bars, chips } from "./walk_panel.js";
+import { inside, linear, needs, normed, rowOf } from "./walk_sums.js";
 
 /** Return the stages after a tower's layer: those above it, and the last norm. */
 export function ending({ model, family }, tower) {

@@ -1,10 +1,10 @@
-// The stages of an attention. Every stage says what it shows of a context `c` (walk-context.js): panels of points, a
+// The stages of an attention. Every stage says what it shows of a context `c` (walk_context.js): panels of points, a
 // formula, and the sum for the chosen token, key and number.
 
 import { short } from "/drawing/numbers.js";
 import { quoted } from "/drawing/texts.js";
-import { residual } from "./walk-sublayers.js";
-import { inside, linear, linearSum, namedProducts, needs, products, rowOf } from "./walk-sums.js";
+import { residual } from "./walk_sublayers.js";
+import { inside, linear, linearSum, namedProducts, needs, products, rowOf } from "./walk_sums.js";
 
 const ATTENTION = "model/attention.py";
 

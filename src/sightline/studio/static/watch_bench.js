@@ -12,9 +12,9 @@ import { Scope } from "/drawing/scope.js";
 import { strips } from "/drawing/strip.js";
 import { tree } from "/drawing/tree.js";
 import { worth } from "/drawing/worth.js";
-import { keys } from "./watch-keys.js";
-import { knockButton, markSilent, silence } from "./watch-knock.js";
-import { outcome } from "./watch-outcome.js";
+import { keys } from "./watch_keys.js";
+import { knockButton, markSilent, silence } from "./watch_knock.js";
+import { outcome } from "./watch_outcome.js";
 
 /** Draw all views of a store into an element; return a function that removes them. */
 export function bench(host, store, acts) {

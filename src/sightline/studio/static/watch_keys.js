@@ -1,7 +1,7 @@
 // The keyboard of Watch. What is typed into a field belongs to the field.
 
 import { go, play } from "/drawing/film.js";
-import { toggled } from "./watch-knock.js";
+import { toggled } from "./watch_knock.js";
 
 /** Act on a key. */
 export function keys(event, store, { knock }) {

@@ -1,10 +1,10 @@
 // The way through a model as a list of stages, told as this model is: both towers or one, norms before or after,
 // positions added or turned.
 
-import { attention } from "./walk-attention.js";
-import { again, beginning } from "./walk-beginning.js";
-import { deciding, ending } from "./walk-ending.js";
-import { feedForward, norm } from "./walk-sublayers.js";
+import { attention } from "./walk_attention.js";
+import { again, beginning } from "./walk_beginning.js";
+import { deciding, ending } from "./walk_ending.js";
+import { feedForward, norm } from "./walk_sublayers.js";
 
 /** Return the stages of a trace: {id, point, tower, sub, box, title, says, formula, code, names, weights, show, sum}. */
 export function pathOf(trace) {

@@ -2,7 +2,7 @@
 
 import { button, element } from "/drawing/dom.js";
 import { quoted } from "/drawing/texts.js";
-import { depth } from "./walk-context.js";
+import { depth } from "./walk_context.js";
 
 const PACE = 5000;
 
