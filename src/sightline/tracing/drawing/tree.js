@@ -88,7 +88,7 @@ function picture({ trace, store, rows, best, show, note }, first) {
     ? `Steps ${first + 1} to ${first + shown.length} of ${rows.length} are drawn; the film moves them.`
     : "";
   const label = `Beam tree of ${nodes.length} hypotheses over ${rows.length} steps; the list below holds the results.`;
-  return svg("svg", { width: shown.length * WIDE, height, role: "img", "aria-label": label }, edges, chips);
+  return svg("svg", { width: shown.length * WIDE, height, role: "group", "aria-label": label }, edges, chips);
 }
 
 function chip(node, place, x, y, classes, { store, show }) {
