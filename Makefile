@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help demo test chromium slow check format bench docs-figures clean
+.PHONY: help demo test chromium slow check format bench results docs-figures clean
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
@@ -20,7 +20,7 @@ demo: $(READY)  ## train the built-in translator and show it (ARGS=--no-serve en
 	@echo "(sightline is in $(BIN): source $(BIN)/activate, once, and the commands above can be typed as they are)"
 
 test: $(READY) chromium  ## all tests that end in minutes
-	$(BIN)/pytest -n 2 --dist loadscope
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # The pages are tested in the system's browser; without one those tests say that they were skipped (with CI=true they fail).
 chromium:
@@ -48,6 +48,12 @@ bench: $(READY)  ## training step and start-up beside the peers (alone on the ma
 	$(BIN)/sightline bench train --size base --rounds 5
 	$(BIN)/sightline bench corpus
 	$(BIN)/sightline bench startup
+
+# Hours of training: the runs lie outside the work tree and go on where they were stopped.
+DATA ?= ../shared/data
+RUNS ?= $(HOME)/sightline-results
+results: $(READY)  ## train what is in docs/results.md (ROW=name for one row; DATA and RUNS are folders)
+	PYTHONPATH=docs $(BIN)/python -m making.results $(ROW) --data $(DATA) --runs $(RUNS)
 
 # The documents follow the demo's model: a number in a sentence that is no longer true is named, and ends this with 1.
 docs-figures: $(READY)  ## draw docs/figures anew from the demo's model, with the tables of docs/walkthrough.md

@@ -1,7 +1,9 @@
 """What every test runs under."""
 
+import fcntl
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,25 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("folder") / "model"
     save(Bundle(build(read_config("gpt", sizes)), tokenizer), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Really trained small models, to be read only: `trained("phrases")` is a run folder (names: `trained.LESSONS`).
+
+    Each is trained when it is first asked for, once for all processes of a test run.
+    """
+    from trained import train
+
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trained"
+    root.mkdir(exist_ok=True)
+
+    def folder_of(name: str) -> Path:
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root / name / "model").exists():
+                train(name, root / name)
+        return root / name
+
+    return folder_of

@@ -7,6 +7,9 @@ from torch import Tensor
 from sightline.decoding import DecodingSettings, Request, StepOutput, search, search_beams
 from sightline.model import GPT, GPTConfig, Transformer, TransformerConfig
 from sightline.training.loss import projected_cross_entropy
+from sightline.training.optimizer import make_optimizer
+from sightline.training.schedule import learning_rate
+from sightline.training.settings import TrainingSettings
 
 PAD, START, END, FIRST_LETTER, N_LETTERS = 0, 1, 2, 3, 6
 
@@ -36,11 +39,10 @@ def reverser() -> Transformer:
         dropout=0.0,
     )
     model = Transformer(config)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    settings = TrainingSettings(optimizer="muon", schedule="linear", learning_rate=0.02, warmup_steps=20, max_steps=160)
+    optimizer = make_optimizer(model, settings)
     generator = torch.Generator().manual_seed(1)
-    for step in range(400):
-        for group in optimizer.param_groups:
-            group["lr"] = 4e-3 * min((step + 1) / 40, (1 - step / 400) + 0.01)
+    for step in range(1, settings.max_steps + 1):
         words, answers, lengths = draw_pairs(64, generator)
         read = torch.cat([torch.full((64, 1), START), answers[:, :-1]], dim=1)
         memory = model.encode(words, lengths=lengths, packed=True)
@@ -49,7 +51,7 @@ def reverser() -> Transformer:
         loss = projected_cross_entropy(hidden, model.output.weight, right) / right.numel()
         optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        optimizer.update(step, learning_rate=learning_rate(settings, step, d_model=config.d_model))
     return model.eval()
 
 

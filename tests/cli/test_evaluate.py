@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from sightline.evaluation import evaluate_classifier, evaluate_filler, evaluate_text, evaluate_translator
+from sightline.evaluation import evaluate_chat, evaluate_classifier, evaluate_filler, evaluate_text, evaluate_translator
 from sightline.pipelines import load
 
 SOURCES, TARGETS = ["tiny models", "tell no tales", "models tell"], ["kleine Modelle", "sagen nichts", "Modelle sagen"]
@@ -34,8 +34,12 @@ def values(ran) -> dict[str, object]:
 def test_parallel_files_are_scored(sightline, folder, file):
     model = folder("translator")
     files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
-    expected = evaluate_translator(load(model), SOURCES, TARGETS, settings=load(model).settings(beam=2)).values
-    assert values(sightline("evaluate", model, *files, "--beam", 2, "--json")) == pytest.approx(expected)
+    expected = evaluate_translator(
+        load(model), SOURCES, TARGETS, settings=load(model).settings(beam=2, length_penalty=2.0)
+    ).values
+    assert values(sightline("evaluate", model, *files, "--beam", 2, "--length-penalty", 2, "--json")) == pytest.approx(
+        expected
+    )
     assert "version:" in str(expected["bleu_signature"])
 
 
@@ -79,6 +83,27 @@ def test_replies_are_scored_as_translations_are(sightline, folder, file):
     rows = ["\t".join(row) for row in zip(SOURCES, TARGETS, strict=True)]
     expected = evaluate_translator(load(model), SOURCES, TARGETS).values
     assert values(sightline("evaluate", model, "--tsv", file("a.tsv", *rows), "--json")) == pytest.approx(expected)
+
+
+def test_replies_of_dialogues_are_foreseen(sightline, folder, file):
+    """JSONL with any key, every turn but the first a reply; as many turns are read before it as the model reads."""
+    talk = file("talk.jsonl", '{"dialog": ["tiny models", "tell no", "tales"]}', '{"dialog": ["models", "no tales"]}')
+    found = values(sightline("evaluate", folder("chat"), "--dialogues", talk, "--columns", "dialog", "--json"))
+    chat = load(folder("chat"))
+    said = [("tiny models", "tell no"), ("tiny models\ntell no", "tales"), ("models", "no tales")]
+    assert found == evaluate_chat(chat, said).values
+
+
+def test_text_that_is_tokenised_already_is_scored_as_it_stands(sightline, folder, file):
+    files = ["--source", file("a", *SOURCES), "--target", file("b", *TARGETS)]
+    found = values(sightline("evaluate", folder("translator"), *files, "--tokenize", "none", "--json"))
+    assert "tok:none|" in str(found["bleu_signature"])
+
+
+def test_blank_lines_of_a_whole_file_are_text(sightline, folder, file):
+    text = file("text.txt", "tiny models", "", "tell no tales")
+    found = values(sightline("evaluate", folder("generator"), "--text", text, "--documents", "file", "--json"))
+    assert found == evaluate_text(load(folder("generator")), ["tiny models\n\ntell no tales"]).values
 
 
 def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
@@ -171,12 +196,15 @@ def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "give one test set: --source F --target F, --tsv F, --text F or --labeled F"),
-        (["--text", "a", "--tsv", "b"], "give one test set: --source F --target F, --tsv F, --text F or --labeled F"),
+        ([], "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F"),
+        (
+            ["--text", "a", "--tsv", "b"],
+            "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F",
+        ),
         (["--source", "a"], "--source and --target come together: the same lines in two languages"),
         (["--text", "a", "--target", "b"], "--source and --target come together: the same lines in two languages"),
         (["--text", "a", "--pair"], "--pair is for --labeled, not for --text"),
-        (["--text", "a", "--columns", "1"], "--columns is for --tsv and --labeled, not for --text"),
+        (["--text", "a", "--columns", "1"], "--columns is for --tsv, --dialogues and --labeled, not for --text"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(sightline, folder, options, reason):

@@ -85,6 +85,19 @@ def test_a_key_is_needed_when_there_is_one(folders):
         assert "a-long-secret" not in "".join(said)
 
 
+def test_a_key_that_may_only_read(folders):
+    keys = {"SIGHTLINE_API_KEY": "a-long-secret", "SIGHTLINE_READ_KEY": "for-prometheus"}
+    with server(folders / "gpt", **keys) as (_, url, said):
+        may_read = {"authorization": "Bearer for-prometheus"}
+        assert "sightline_steps" in httpx.get(f"{url}/metrics", headers=may_read).text
+        body = {"model": "gpt", "prompt": "the", "max_tokens": 1}
+        refused = httpx.post(f"{url}/v1/completions", json=body, headers=may_read)
+        assert refused.status_code == 403
+        assert "--api-key" in refused.json()["error"]["message"]
+        assert httpx.post(f"{url}/v1/completions", json=body, headers={"x-api-key": "a-long-secret"}).is_success
+        assert not [key for key in keys.values() if key in "".join(said)]
+
+
 def test_a_port_in_use_is_said_before_anything_is_loaded(folders, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -103,6 +116,8 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(folders, capsys):
         (["bad name!=gpt"], "is no id for a model", 2),
         (["gpt", "--host", "0.0.0.0"], "--api-key", 2),  # noqa: S104
         (["gpt", "--api-key", "short"], "--api-key", 2),
+        (["gpt", "--read-key", "a-long-secret"], "--read-key needs an --api-key", 2),
+        (["gpt", "--api-key", "a-long-secret", "--read-key", "a-long-secret"], "another key", 2),
         (["gpt", "--max-queue", "0"], "--max-queue", 2),
         (["a=gpt", "a=gpt"], "two models are called", 2),
     ],

@@ -18,6 +18,7 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.evaluation import (
     Report,
+    evaluate_chat,
     evaluate_classifier,
     evaluate_filler,
     evaluate_text,
@@ -87,6 +88,27 @@ def test_chat_is_scored_on_its_replies():
     replies = chat.replies([["the cat"], ["a dog", "ran"]])
     report = evaluate_translator(chat, ["the cat", "a dog\nran"], replies)
     assert report.values["exact_match"] == 100
+
+
+def test_replies_are_foreseen_token_by_token_with_their_end():
+    """The same as by hand: teacher forcing, one reply at a time, from as many turns as the model reads."""
+    chat = pipeline_for(chat_bundle())
+    exchanges = [("the dog\nthe cat", "a dog ran"), ("hi", ""), ("one\ntwo\nthree", "the house")]
+    nats, n_tokens = 0.0, 0
+    for said, reply in exchanges:
+        goal = [*chat.writer.encode(reply), chat.end_id]
+        with chat.at_work():
+            memory = chat.model.encode(torch.tensor([chat.source(said.split("\n"))]))
+            logits = chat.model.logits(chat.model.decode(torch.tensor([[chat.start_id, *goal[:-1]]]), memory))
+        nats -= float(logits[0].log_softmax(dim=-1)[range(len(goal)), goal].sum())
+        n_tokens += len(goal)
+    report = evaluate_chat(chat, exchanges)
+    assert ready_for_json(report)
+    assert report.values["tokens"] == n_tokens
+    assert report.values["loss"] == pytest.approx(nats / n_tokens, rel=1e-5)
+    assert report.values["perplexity_per_word"] == pytest.approx(math.exp(nats / 5), rel=1e-4)
+    with pytest.raises(InputError, match="have no reply"):
+        evaluate_chat(chat, [])
 
 
 def test_text_is_foreseen_token_by_token():

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,14 @@ from sightline.run.demo import demo, tell
 from sightline.text.data import DataSettings
 from sightline.training.report import SilentReporter
 
-from .small import TINY
+from . import small_demo
+from .small_demo import SMALL
 
 
 @pytest.fixture
-def few_phrases(monkeypatch):
-    monkeypatch.setattr(builtin, "N_TRAIN", 150)
-    monkeypatch.setattr(builtin, "N_UNSEEN", 10)
+def few_phrases():
+    with small_demo.few_phrases():
+        yield
 
 
 def test_no_unseen_phrase_is_learned_in_any_direction(few_phrases):
@@ -62,12 +63,6 @@ def test_without_the_package_it_is_named(tmp_path, monkeypatch):
         written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
 
 
-SMALL = {
-    **TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1,
-    "training.warmup_steps": 1,
-}  # fmt: skip
-
-
 def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
     out, reporter = tmp_path / "runs" / "demo", SilentReporter()
     first = demo(out, reporter, overrides=SMALL)
@@ -80,9 +75,20 @@ def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
     assert reporter.steps[-1] == 6
 
 
-def test_the_demo_tells_score_folder_page_and_what_to_type(tmp_path, few_phrases):
+@pytest.fixture(scope="module")
+def done_once(tmp_path_factory):
+    return small_demo.small_demo(tmp_path_factory.mktemp("done") / "demo")
+
+
+@pytest.fixture
+def done(done_once, tmp_path, few_phrases):
+    """A demo that was done, of one's own."""
+    return Path(shutil.copytree(done_once, tmp_path / "demo"))
+
+
+def test_the_demo_tells_score_folder_page_and_what_to_type(done, tmp_path):
     lines: list[str] = []
-    tell(demo(tmp_path / "demo", SilentReporter(), overrides=SMALL), lines.append)
+    tell(demo(done, SilentReporter()), lines.append)
     text = "\n".join(lines)
     assert "March 14, 2026" in text
     assert "% of 10 phrases it has never seen are translated exactly" in text
@@ -91,11 +97,8 @@ def test_the_demo_tells_score_folder_page_and_what_to_type(tmp_path, few_phrases
     assert f"sightline translate {tmp_path / 'demo'} --to fr" in text
 
 
-def test_the_page_of_the_demo_is_drawn_without_matplotlib(tmp_path, few_phrases, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = demo(tmp_path / "demo", SilentReporter(), overrides=SMALL)
-    assert found.page == tmp_path / "demo" / "look.html"
-    drawn = found.page.read_text(encoding="utf-8")
+def test_the_page_of_the_demo_is_drawn_without_matplotlib(done):
+    drawn = (done / "look.html").read_text(encoding="utf-8")
     assert "March 14, 2026" in drawn
     assert "default-src 'none'" in drawn  # it has no way to the network
     data = json.loads(re.search(r'id="trace">(.*?)</script>', drawn, re.DOTALL)[1])
@@ -103,27 +106,26 @@ def test_the_page_of_the_demo_is_drawn_without_matplotlib(tmp_path, few_phrases,
     assert data["trace"]["knockouts"] is not None
 
 
-def test_the_page_of_the_demo_is_drawn_when_it_is_missing_or_older_than_the_model(tmp_path, few_phrases):
-    out = tmp_path / "demo"
-    page = demo(out, SilentReporter(), overrides=SMALL).page
+def test_the_page_of_the_demo_is_drawn_when_it_is_missing_or_older_than_the_model(done):
+    page = demo(done, SilentReporter()).page
     drawn = page.read_text(encoding="utf-8")
     page.write_text("mine", encoding="utf-8")
-    demo(out, SilentReporter())
+    demo(done, SilentReporter())
     assert page.read_text(encoding="utf-8") == "mine"
     os.utime(page, (0, 0))
-    demo(out, SilentReporter())
+    demo(done, SilentReporter())
     assert page.read_text(encoding="utf-8") == drawn
     page.unlink()
-    demo(out, SilentReporter())
+    demo(done, SilentReporter())
     assert page.read_text(encoding="utf-8") == drawn
 
 
-def test_the_demo_goes_on_where_no_page_can_be_written(tmp_path, few_phrases):
-    out, lines = tmp_path / "demo", []
-    demo(out, SilentReporter(), overrides=SMALL).page.unlink()
-    (out / "look.html").mkdir()
-    os.utime(out / "look.html", (0, 0))
-    found = demo(out, SilentReporter())
+def test_the_demo_goes_on_where_no_page_can_be_written(done):
+    lines = []
+    (done / "look.html").unlink()
+    (done / "look.html").mkdir()
+    os.utime(done / "look.html", (0, 0))
+    found = demo(done, SilentReporter())
     assert found.page is None
     tell(found, lines.append)
     assert "browser" not in "\n".join(lines)

@@ -117,12 +117,12 @@ def test_one_word_targets_still_find_the_best_model(tmp_path):
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_a_run_may_be_given_more_steps_than_it_began_with(schedule, tmp_path):
-    settings = overrides(tmp_path, "translation", **{"training.max_steps": 40, "training.schedule": schedule})
+    settings = overrides(tmp_path, "translation", **{"training.max_steps": 4, "training.schedule": schedule})
     reporter = SilentReporter()
     train("translation", settings, out=tmp_path / "run")
-    result = train("translation", ["training.max_steps=100"], out=tmp_path / "run", resume=True, reporter=reporter)
-    assert read(result.folder / "metrics.jsonl")[-1]["step"] == 100
-    assert any("training.max_steps was 40 and is 100" in warning for warning in reporter.warnings)
+    result = train("translation", ["training.max_steps=10"], out=tmp_path / "run", resume=True, reporter=reporter)
+    assert read(result.folder / "metrics.jsonl")[-1]["step"] == 10
+    assert any("training.max_steps was 4 and is 10" in warning for warning in reporter.warnings)
 
 
 def test_a_model_to_go_on_from_keeps_its_shape_and_its_answers(tmp_path):

@@ -126,7 +126,8 @@ def test_who_leaves_is_not_written_for_any_more(generator):
 
     async def leave(scheduler):
         waiting = [asyncio.create_task(asked(scheduler, generator, "the", long)) for _ in range(6)]
-        await asyncio.sleep(0.03)
+        while scheduler.counts.steps < 2:  # two are being written for, the others wait
+            await asyncio.sleep(0.001)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -143,6 +144,47 @@ def test_who_leaves_is_not_written_for_any_more(generator):
         assert not scheduler._queue
     assert after - before <= 2
     assert later == after
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_who_leaves_takes_nothing_from_those_who_stay(generator, streams, caplog):
+    """The rows of the others move up: that happens between two steps, and their texts must not feel it."""
+    long = DecodingSettings(max_length=40, min_length=40)
+    prompts = ["the", "a dog ran", "the cat sat on", "où est"]
+
+    async def two_leave(scheduler):
+        asking = [asyncio.create_task(asked(scheduler, generator, one, long, streams=streams)) for one in prompts]
+        for leaving in (asking[0], asking[2]):
+            steps = scheduler.counts.steps
+            async with asyncio.timeout(60):
+                while scheduler.counts.steps < steps + 3:
+                    await asyncio.sleep(0.001)
+            leaving.cancel()
+        return await asyncio.gather(asking[1], asking[3])
+
+    with at_work() as scheduler:
+        found = asyncio.run(two_leave(scheduler))
+    assert found == [alone(generator, prompts[1], long), alone(generator, prompts[3], long)]
+    assert caplog.records == []
+
+
+def test_one_that_fails_while_others_write_takes_nothing_from_them(generator):
+    """A request with two texts, of which one cannot be written: both leave, the neighbours stay."""
+    nothing = generator.settings(max_length=8, banned=tuple((i,) for i in range(generator.tokenizer.vocab_size)))
+    long = generator.settings(max_length=40, min_length=40)
+
+    async def both(scheduler):
+        good = asyncio.create_task(asked(scheduler, generator, "the cat", long))
+        bad = Work(generator, [generator.task("a", long), generator.task("the", nothing)])
+        scheduler.submit(bad)
+        after = asyncio.create_task(asked(scheduler, generator, "a dog", long))
+        with pytest.raises(InputError):
+            await bad.results()
+        return await asyncio.gather(good, after)
+
+    with at_work() as scheduler:
+        found = asyncio.run(both(scheduler))
+    assert found == [alone(generator, "the cat", long), alone(generator, "a dog", long)]
 
 
 def test_a_stream_that_is_closed_leaves(generator):

@@ -1,42 +1,35 @@
-"""The studio served with a small model of every kind, and tabs that let no fault pass."""
+"""The studio served with a small model of every kind, really trained where that takes seconds, and tabs that let no
+fault pass.
+"""
 
-import os
-import shutil
+import dataclasses
 from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
+from functools import partial
 
 import httpx
 import pytest
 
-from pipelines.tiny import (
-    chat_bundle,
-    classifier_bundle,
-    filler_bundle,
-    generator_bundle,
-    many_languages_bundle,
-    translator_bundle,
-)
-from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
+import sightline
+from browser import browser, pool
+from pipelines.tiny import classifier_bundle, translator_bundle
+from sightline.pipelines import Classifier, Pipeline, Translator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import site
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-ARGUMENTS += ["--disable-component-update", "--disable-sync"]
-MISSING = "NO CHROMIUM: the studio was not opened in any browser. Debian: apt-get install chromium"
+__all__ = ["browser", "pool"]
 
 
 @pytest.fixture(scope="session")
-def models() -> dict[str, Pipeline]:
-    """What the studio serves: ids and pipelines."""
+def models(trained) -> dict[str, Pipeline]:
+    """What the studio serves: ids and pipelines; those that are not trained have strong opinions of their own."""
     return {
-        "phrases": Translator(many_languages_bundle()),
-        "one-way": Translator(translator_bundle()),
-        "talk": Chat(chat_bundle()),
-        "gpt": Generator(generator_bundle()),
-        "bert": Filler(filler_bundle()),
-        "classes": Classifier(classifier_bundle()),
+        "phrases": sightline.load(trained("phrases")),
+        "one-way": Translator(dataclasses.replace(translator_bundle(), words=())),  # and no list of words
+        "talk": sightline.load(trained("talk")),
+        "gpt": sightline.load(trained("gpt")),
+        "bert": sightline.load(trained("bert")),
+        "classes": sightline.load(trained("classes")),
         "tags": Classifier(classifier_bundle(per_word=True)),
     }
 
@@ -56,49 +49,14 @@ def http(studio_url) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """One Chromium for the tests of a file: its driver leaves a running event loop behind while it lives."""
-    if CHROMIUM is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
-    from playwright.sync_api import sync_playwright  # only here: it is slow to load
-
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-def is_refusal(message) -> bool:
-    """Tell whether a browser only notes that a request was refused, which the page says; a lost file is none."""
-    path = urlsplit(message.location.get("url", "")).path
-    return message.text.startswith("Failed to load resource") and not path.startswith(("/studio/", "/drawing/"))
-
-
 @pytest.fixture
-def tabs(browser, studio_url) -> Iterator[Callable]:
-    """Open tabs: `tabs("#/watch?model=gpt", width=390, theme="dark")` is a page; how it fared is checked at the end."""
-    contexts, faults = [], []
+def tabs(pool, studio_url) -> Iterator[Callable]:
+    """Open tabs: `tabs("#/watch?model=gpt", width=390, theme="dark")` is a page; how it fared is checked at the end.
 
-    def open_tab(address="", *, width=1280, height=900, theme="light", motion="reduce", url=studio_url):
-        view = {"viewport": {"width": width, "height": height}, "color_scheme": theme, "reduced_motion": motion}
-        contexts.append(browser.new_context(**view, accept_downloads=True))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: None if is_refusal(message) else faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
-        own = (f"{url}/", "data:", f"blob:{url}/")
-        page.on("request", lambda request: None if request.url.startswith(own) else faults.append(request.url))
-        page.goto(f"{url}/{address}")
-        return page
-
-    yield open_tab
-    for context in contexts:
-        context.close()
-    assert faults == []
+    It may be one that showed something else before, unless it is to be `fresh`.
+    """
+    yield partial(pool.open, url=studio_url)
+    pool.check()
 
 
 @pytest.fixture

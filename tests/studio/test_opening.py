@@ -14,14 +14,10 @@ import httpx
 import pytest
 
 from pipelines.tiny import generator_bundle
-from run.small import TINY
+from run.small_demo import small_demo
 from sightline.bundle import save
-from sightline.run import builtin
-from sightline.run.demo import demo
-from sightline.training.report import SilentReporter
 
 PROGRAM = [sys.executable, "-m", "sightline.cli.main"]
-SMALL = {**TINY, "training.snapshots": False, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +30,7 @@ def gpt(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run of the demo that is already done."""
-    folder = tmp_path_factory.mktemp("runs") / "demo"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builtin, "N_TRAIN", 150)
-        patch.setattr(builtin, "N_UNSEEN", 10)
-        demo(folder, SilentReporter(), overrides={**SMALL, "training.warmup_steps": 1})
-    return folder
+    return small_demo(tmp_path_factory.mktemp("runs") / "demo")
 
 
 @contextmanager

@@ -144,9 +144,9 @@ def test_link_restores_what_was_chosen(tabs):
 
 
 def test_more_positions_than_a_model_has_are_not_offered(tabs):
-    page = opened(tabs, "model=gpt&n=400")
-    assert page.locator("#how-many").get_attribute("max") == "48"
-    assert page.locator("#codes canvas").evaluate("canvas => canvas.height") == 48
+    page = opened(tabs, "model=gpt&n=900")
+    assert page.locator("#how-many").get_attribute("max") == "256"
+    assert page.locator("#codes canvas").evaluate("canvas => canvas.height") == 256
 
 
 def test_saved_numbers_are_the_codes(tabs, models, tmp_path):
@@ -173,14 +173,14 @@ def test_rotary_positions_are_told_truly(tabs):
         public_paths=site.public_paths(),
     )
     with background(app) as url:
-        page = opened(tabs, "model=turning&n=20", url=url)
+        page = opened(tabs, "model=turning&n=20", url=url, fresh=True)
         assert "Nothing is added" in page.locator("#codes .explanation").inner_text()
         cosine, sine = rotation_table(20, turning.model.config.d_head, turning.model.config.rotary_base)
         codes = np.stack((sine[:20], cosine[:20]), axis=-1).reshape(20, -1)
         drawn_colours(page, "#codes", codes, float(np.abs(codes).max()))
         point(page, "#codes", 3, 0, codes.shape)
         assert number(page.locator("#codes .readout").inner_text()) == near(math.sin(3))
-        without = tabs("#/positions?model=none", url=url)
+        without = tabs("#/positions?model=none", url=url, fresh=True)
         without.wait_for_selector(".problem:not(:empty)")
         assert "no codes of positions" in without.locator(".problem").inner_text()
 

@@ -4,6 +4,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tracing.test_page_in_browser import short
+
 pytestmark = pytest.mark.browser
 
 GAPS = "the [MASK] sat on the [MASK]"
@@ -77,7 +79,7 @@ def test_classes_are_those_of_the_interface(tabs, http):
     assert inside(page) == {"model": ["classes"], "text": ["the cat sat"]}
 
 
-def test_a_pair_is_classified_as_a_pair(tabs, http):
+def test_a_pair_is_classified_as_a_pair(tabs, http, models):
     page = tabs("#/classify?model=classes&text=the cat sat")
     page.wait_for_selector(".candidates")
     page.get_by_role("button", name="Add a second text").click()
@@ -87,10 +89,15 @@ def test_a_pair_is_classified_as_a_pair(tabs, http):
     [one] = http.post("/classify", json={"model": "classes", "pairs": [["the cat sat", "a dog ran"]]}).json()["data"]
     page.wait_for_selector(f".number:has-text('{one['probability']:.3g}')")
     assert dict(shown(page.locator(".classify"))) == pytest.approx(one["probabilities"], rel=0.006)
-    assert page.locator(".inside").count() == 0
     again = tabs(page.url.split("/", 3)[3])
     again.wait_for_selector(f".number:has-text('{one['probability']:.3g}')")
     assert again.get_by_label("Second text").input_value() == "a dog ran"
+    again.locator(".inside").click()
+    again.wait_for_selector(".watch[aria-busy=false]")
+    own = models["classes"].trace(("the cat sat", "a dog ran"))
+    assert again.locator("#sentence .token").count() == len(own.source.tokens)
+    likely = [short(candidate.probability) for candidate in own.steps[0].candidates]
+    assert again.locator("#film .candidates .candidate .number").all_text_contents() == likely
 
 
 def test_words_have_their_classes(tabs, http):

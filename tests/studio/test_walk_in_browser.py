@@ -58,9 +58,9 @@ class Walk:
     def __init__(self, tabs, models, name, more="", **options):
         text = TEXTS[name]
         model = models[name]
-        given = {"to": "de"} if name == "phrases" else {}
+        given = {"phrases": {"to": "de"}, "gpt": {"beam": 1, "max_length": 20, "sample": False}}.get(name, {})
         self.trace = model.trace(text.split() if name == "tags" else text, probes=("*",), readout=False, **given)
-        language = "&to=de" if given else ""
+        language = "&to=de" if name == "phrases" else ""
         wishes = f"layer={LAYER}&head={HEAD}&number={NUMBER}&sums=1{more}"
         self.page = tabs(f"#/walk?model={name}&text={text.replace(' ', '+')}{language}&{wishes}", **options)
         self.page.wait_for_selector(".stage.drawn")
@@ -129,40 +129,42 @@ def check_attentions(walk):
         column = int(weights[row].argmax())  # the key that is shown where none is chosen
 
         shown_query, shown_key, shown_value = walk.to(f"{place}.qkv")[-3:]
-        same(shown_query, query)
-        same(shown_key, key)
-        same(shown_value, value)
+        same(shown_query, query, row)
+        same(shown_key, key, column)
+        same(shown_value, value, column)
         assert walk.last(f"{place}.qkv") == pytest.approx(query[row, NUMBER], rel=6e-3)
 
         asks, offers, shown = walk.to(f"{place}.scores")
         same(asks, query[[row]])
         same(offers, key[[column]])
-        same(shown, scores)
+        same(shown, scores, row)
         assert walk.last(f"{place}.scores") == pytest.approx(query[row] @ key[column], rel=6e-3)
 
-        same(walk.to(f"{place}.scaled")[1], scores / math.sqrt(query.shape[1]))
+        same(walk.to(f"{place}.scaled")[1], scores / math.sqrt(query.shape[1]), row)
         assert walk.last(f"{place}.scaled") == pytest.approx(scaled[row, column], rel=6e-3)
 
         shown = walk.to(f"{place}.masked")[1]
-        same(shown, masked)
+        same(shown, masked, row)
         causal = tower == "decoder" and sub == "self_attention"
-        assert np.isinf(shown[~np.tri(*shown.shape, dtype=bool)]).all() == causal
+        later = ~np.tri(*masked.shape, dtype=bool)
+        assert np.isinf(shown[later if len(shown) == len(later) else later[[row]]]).all() == causal
         assert walk.last(f"{place}.masked") == pytest.approx(masked[row, column], rel=6e-3)
 
         shown = walk.to(f"{place}.weights")[1]
-        same(shown, weights)
+        same(shown, weights, row)
         np.testing.assert_allclose(shown.sum(axis=1), 1, atol=0.01)
         assert "add up to 1.00." in walk.page.evaluate(LINES, f"{place}.weights")[-1]
         softmax = walk.page.evaluate(LINES, f"{place}.weights")[1]
         assert last_number(softmax) == pytest.approx(weights[row, column], rel=6e-3)
 
         shown_weights, shown_values, shown_mixed = walk.to(f"{place}.mixed")
-        same(shown_mixed, mixed)
-        np.testing.assert_allclose(shown_weights @ shown_values, mixed[[row]], atol=0.03)
+        same(shown_mixed, mixed, row)
+        if len(shown_values) == len(value):
+            np.testing.assert_allclose(shown_weights @ shown_values, mixed[[row]], atol=0.03)
         assert walk.last(f"{place}.mixed") == pytest.approx((weights @ value)[row, NUMBER], rel=6e-3, abs=1e-5)
 
-        same(walk.to(f"{place}.concatenated")[1], np.hstack(walk.trace[f"{point}.mixed"]))
-        same(walk.to(f"{place}.output")[1], walk.probe(f"{point}.output"))
+        same(walk.to(f"{place}.concatenated")[1], np.hstack(walk.trace[f"{point}.mixed"]), row)
+        same(walk.to(f"{place}.output")[1], walk.probe(f"{point}.output"), row)
         assert walk.last(f"{place}.output") == pytest.approx(walk.probe(f"{point}.output")[row, NUMBER], rel=6e-3)
 
 
@@ -192,19 +194,20 @@ def check_sublayers(walk):
 
 def check_beginning(walk):
     trace, tower = walk.trace, walk.stages[0].split(".")[0]
+    row = walk.rows[tower]
     tokens = (trace.inputs if tower == "decoder" else trace.source).tokens
     chips = walk.page.locator(f'[data-stage="{tower}.embedding.ids"] .chips small').all_text_contents()
     assert [int(text) for text in chips] == [token.id for token in tokens]
     parts = walk.to(f"{tower}.embedding.positions")
     for shown, point in zip(parts, ["tokens", "positions"], strict=False):
-        same(shown, walk.probe(f"{tower}.embedding.{point}"))
-    scale = math.sqrt(16) if trace.model["scaled_embedding"] else 1.0
-    same(walk.to(f"{tower}.embedding.vectors")[0], walk.probe(f"{tower}.embedding.tokens") / scale)
+        same(shown, walk.probe(f"{tower}.embedding.{point}"), row)
+    scale = math.sqrt(trace.model["d_model"]) if trace.model["scaled_embedding"] else 1.0
+    same(walk.to(f"{tower}.embedding.vectors")[0], walk.probe(f"{tower}.embedding.tokens") / scale, row)
     last = walk.to(f"{tower}.embedding.norm")[1] if trace.family == "bert" else parts[-1]
-    same(last, walk.probe(f"{tower}.embedding.output"))
+    same(last, walk.probe(f"{tower}.embedding.output"), row)
     shown = walk.to(f"{tower}.end.layers")[0]
     handed = "norm" if trace.model["norm_order"] == "post" else "residual"
-    same(shown[[1]], walk.probe(f"{tower}.0.feed_forward.{handed}")[[walk.rows[tower]]])
+    same(shown[[1]], walk.probe(f"{tower}.0.feed_forward.{handed}")[[row]])
 
 
 def check_end(walk):
@@ -249,7 +252,7 @@ def test_a_link_restores_everything_and_keys_change_it(tabs, models):
     walk = Walk(tabs, models, "phrases", more)
     page = walk.page
     page.wait_for_selector('[data-stage="encoder.self_attention.weights"].here.drawn .lines p')
-    weights = walk.trace["encoder.0.self_attention.weights"]
+    weights = walk.trace[f"encoder.{LAYER}.self_attention.weights"]
     shown = page.locator('[data-stage="encoder.self_attention.weights"] .panel .reading').last
     assert number(shown.inner_text().split(": ")[-1]) == pytest.approx(weights[HEAD, 2, 1], rel=6e-3)
     page.keyboard.press("ArrowRight")
@@ -388,7 +391,7 @@ def test_two_hundred_tokens_stay_quick(tabs, other_url):
         ("gpt", {"source": [], "inputs": [1], "weights": {"output.nothing": 0}}, "weights"),
         ("gpt", {"source": [], "inputs": [1], "weights": {"output.weight": -1}}, "weights"),
         ("bert", {"source": [1, 2], "segments": [0, 7]}, "segments"),
-        ("gpt", {"source": [], "inputs": [1] * 60}, "inputs"),
+        ("gpt", {"source": [], "inputs": [1] * 300}, "inputs"),
     ],
 )
 def test_what_is_not_there_is_refused(http, model, body, param):
@@ -403,3 +406,26 @@ def test_what_is_not_there_is_refused(http, model, body, param):
 def test_ids_and_names_that_are_not_there_are_refused(http, body):
     answer = http.post("/studio-api/walk", json={"model": "gpt", "source": [], "row": 0, **body})
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("address", "read"),
+    [
+        ('model=talk&text=Bye&before=["Hello","Hi"]', ["Hello", "Hi", "Bye"]),
+        ("model=classes&text=the cat sat&second=a dog ran", ("the cat sat", "a dog ran")),
+    ],
+    ids=["a conversation", "a pair"],
+)
+def test_what_stands_beside_a_text_comes_along(tabs, models, address, read):
+    page = tabs(f"#/watch?{address}")
+    page.wait_for_selector(".watch[aria-busy=false]")
+    page.get_by_role("link", name="Walk through").click()
+    page.wait_for_selector(".stage.drawn")
+    own = models["talk" if isinstance(read, list) else "classes"].trace(read, readout=False)
+    tokens = page.get_by_role("group", name="Read: tokens").locator(".token")
+    assert tokens.count() == len(own.source.tokens)
+    if isinstance(read, list):
+        page.get_by_role("button", name="Leave it out").click()
+        alone = len(models["talk"].trace(read[-1], readout=False).source.tokens)
+        tokens.nth(alone).wait_for(state="detached")
+        assert tokens.count() == alone

@@ -1,5 +1,7 @@
 """Write and Chat: texts and probabilities are those that the interface gives, and nothing is lost on the way."""
 
+import json
+import math
 import time
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +13,7 @@ from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import site
 from sightline.text import train_characters
+from tracing.test_page_in_browser import short
 
 pytestmark = pytest.mark.browser
 
@@ -67,7 +70,7 @@ def test_views_are_offered_to_models_that_can_do_it(tabs, models):
     page = tabs("#/positions?model=phrases")
     expected = {"phrases": [], "talk": ["Chat"], "gpt": ["Write"], "bert": ["Fill"], "tags": ["Classify"]}
     for name, own in expected.items():
-        page.get_by_label("Model").select_option(name)
+        page.get_by_label("Model", exact=True).select_option(name)
         until(page, lambda name=name: name in page.title())
         offered = page.locator("#bar nav a").all_text_contents()
         assert [title for title in offered if title in ("Write", "Chat", "Fill", "Classify")] == own
@@ -180,7 +183,7 @@ def test_stop_keeps_what_was_written(tabs):
     for model in (generator.model, chat.model):
         model.step = slowly(model.step)
     with background(studio_of({"letters": generator, "talk": chat})) as url:
-        page = opened(tabs, url, "&max_tokens=40")
+        page = opened(tabs, url, "&max_tokens=40", fresh=True)
         page.get_by_label("Tokens").fill("40")
         page.get_by_role("button", name="Go on").click()
         until(page, lambda: len(story(page)) > len(TEXT) + 1)
@@ -190,7 +193,7 @@ def test_stop_keeps_what_was_written(tabs):
         assert len(TEXT) + 1 < len(written) < len(TEXT) + 40
         page.get_by_role("button", name="Undo").click()
         assert story(page) == TEXT
-        talk = tabs("#/chat?model=talk", url=url)
+        talk = tabs("#/chat?model=talk", url=url, fresh=True)
         talk.get_by_label("Say something").fill("hello")
         talk.get_by_role("button", name="Say", exact=True).click()
         talk.wait_for_selector(".turn:not(.own)")
@@ -201,7 +204,7 @@ def test_stop_keeps_what_was_written(tabs):
 
 def slowly(step):
     def slow(*arguments, **options):
-        time.sleep(0.15)
+        time.sleep(0.08)
         return step(*arguments, **options)
 
     return slow
@@ -223,12 +226,36 @@ def test_replies_are_those_of_the_interface_with_all_that_was_said(tabs, http):
     second = reply(http, ["hello", first, "the cat"])
     assert page.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
     query = parse_qs(urlsplit(page.locator(".turn .inside").last.get_attribute("href").removeprefix("#")).query)
-    assert query == {"model": ["talk"], "text": ["the cat"]}
+    assert query == {
+        "model": ["talk"],
+        "text": ["the cat"],
+        "before": [json.dumps(["hello", first], separators=(",", ":"))],
+    }
     again = tabs(page.url.split("/", 3)[3])
     again.wait_for_selector(".turn")
     assert again.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
     again.get_by_role("button", name="New conversation").click()
     assert again.locator(".turn").count() == 0
+
+
+def test_see_inside_reads_what_the_reply_was_made_of(tabs, models):
+    page = tabs("#/chat?model=talk")
+    page.wait_for_selector(".chat")
+    say(page, "Hello", 2)
+    say(page, "Bye", 4)
+    page.locator(".turn .inside").last.click()
+    page.wait_for_selector(".watch[aria-busy=false]")
+    turns = ["Hello", models["talk"].reply(["Hello"]), "Bye"]
+    own = models["talk"].trace(turns, beam=4)
+    assert len(own.source.text.split("\n")) == len(turns)
+    read = page.locator("#sentence [data-passage=source] .token").all_text_contents()
+    assert len(read) == len(own.source.tokens)
+    assert short(math.exp(own.log_probability)) in page.locator(".outcome").inner_text()
+    assert page.locator(".earlier .token").all_text_contents() == turns[:2]
+    page.get_by_role("button", name="Leave it out").click()
+    alone = models["talk"].trace("Bye", beam=4)
+    until(page, lambda: short(math.exp(alone.log_probability)) in page.locator(".outcome").inner_text())
+    assert "before" not in page.url
 
 
 def reply(http, turns: list[str]) -> str:
@@ -240,7 +267,7 @@ def reply(http, turns: list[str]) -> str:
 def test_what_is_refused_is_said_and_can_be_mended(tabs):
     page = tabs("#/chat?model=talk")
     page.wait_for_selector(".chat")
-    page.get_by_label("Say something").fill("cat " * 200)
+    page.get_by_label("Say something").fill("cat " * 5000)
     page.keyboard.press("Enter")
     page.wait_for_selector(".problem:not(:empty)")
     assert "tokens" in page.locator(".problem").inner_text()

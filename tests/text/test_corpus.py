@@ -138,9 +138,31 @@ def test_dialogues_of_two_turns_may_be_a_tsv(tmp_path):
     assert fields_of(TURNS, train=tmp_path / "a.tsv", columns=("2", "1")) == [("hello", "hi")]
 
 
+def test_replies_are_also_learned_from_what_is_typed_in_haste(tmp_path):
+    """As it stands, and in small letters without punctuation; once where both are the same."""
+    (tmp_path / "talk.tsv").write_text("Hi, how's Ann?\tWell.\nbye now\tBye!\n?!\tWhat?\n", encoding="utf-8")
+    corpus = Corpus(DataSettings(train=str(tmp_path / "talk.tsv"), typed_in_haste=True), TURNS)
+    assert [record.fields for record in corpus.records()] == [
+        ("Hi, how's Ann?", "Well."),
+        ("hi how's ann", "Well."),
+        ("bye now", "Bye!"),
+        ("?!", "What?"),
+    ]
+
+
 def test_dialogue_of_a_single_turn_is_dropped_and_counted(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"turns": ["hi"]}\n{"turns": []}\n{"turns": ["hi", "hello"]}\n')
     assert records(TURNS, train=tmp_path / "a.jsonl")[1] == {"kept": 1, "single_turns": 2}
+
+
+def test_whole_file_is_one_document_with_its_blank_lines(tmp_path):
+    """Nothing of it is lost, wherever it is cut into pieces."""
+    text = "\n\n".join(f"SPEAKER {n}:\n\tline {n}\n" for n in range(400))
+    (tmp_path / "a.txt").write_text(text)
+    found, _ = records(TEXT, train=tmp_path / "a.txt", documents="file")
+    assert len(found) > 10
+    assert "".join(record.fields[0] for record in found) == text.removesuffix("\n")
+    assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
 
 
 def test_documents_end_at_blank_lines(tmp_path):

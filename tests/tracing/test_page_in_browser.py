@@ -1,25 +1,22 @@
 """The page of a trace in a real browser with the network off: silent, alone, and true to the numbers."""
 
 import math
-import os
 import re
-import shutil
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from browser import alone, browser
 from sightline.tracing import Trace, drawing
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
 from .models import BUNDLES, WRITERS, asked, pipeline, text_for
 
+__all__ = ["alone", "browser"]
+
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-ARGUMENTS += ["--disable-component-update", "--disable-sync"]
-MISSING = "NO CHROMIUM: the pages were not opened in any browser. Debian: apt-get install chromium"
 HEAD = "decoder.1.cross_attention"
 
 CELLS = """([rows, columns]) => {
@@ -38,39 +35,33 @@ CELLS = """([rows, columns]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
-    from playwright.sync_api import sync_playwright  # only here: it is slow to load
-
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
 class Opened:
     """A page of a trace, and all it said and asked for."""
 
-    def __init__(self, browser, folder, trace: Trace, *, width=1280, height=900, theme="light", address=""):
-        self.trace = trace
-        file = folder / "trace.html"
+    def __init__(self, page, file, trace: Trace, *, width=1280, height=900, theme="light", address=""):
+        self.trace, self.page = trace, page
         file.write_text(drawing.page(trace, title="a title"), encoding="utf-8")
-        viewport = {"width": width, "height": height}
-        self.context = browser.new_context(viewport=viewport, color_scheme=theme, offline=True)
-        self.page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(f"{file.as_uri()}{address}")
-        self.page.wait_for_selector("footer")
-        self.page.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
+        page.goto("about:blank")  # what was there before has nothing more to say
+        self.hears = {
+            "console": lambda message: self.said.append(message.text),
+            "pageerror": lambda error: self.said.append(str(error)),
+            "dialog": lambda dialog: (self.said.append("dialog"), dialog.dismiss()),
+            "request": lambda request: self.asked.append(request.url),
+        }
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
+        for event, hear in self.hears.items():
+            page.on(event, hear)
+        page.goto(f"{file.as_uri()}{address}")
+        page.wait_for_selector("footer")
+        page.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
+
+    def end(self) -> None:
+        """Let the page be somebody else's."""
+        for event, hear in self.hears.items():
+            self.page.remove_listener(event, hear)
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
@@ -83,19 +74,21 @@ class Opened:
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    pages = []
+def opened(alone, tmp_path):
+    pages: list[Opened] = []
 
     def open_page(trace: Trace, **settings) -> Opened:
-        pages.append(Opened(browser, tmp_path, trace, **settings))
+        page = alone.context.new_page() if pages else alone
+        pages.append(Opened(page, tmp_path / f"{len(pages)}.html", trace, **settings))
         return pages[-1]
 
     yield open_page
     for one in pages:
-        said, asked = one.said, [url for url in one.asked if not url.startswith("file:///")]
-        one.context.close()
-        assert said == []
-        assert asked == []
+        one.end()
+        if one.page is not alone:
+            one.page.close()
+        assert one.said == []
+        assert [url for url in one.asked if not url.startswith("file:///")] == []
         assert len(one.asked) == 1
 
 
@@ -256,9 +249,9 @@ def test_keys_step_play_and_go_back(opened):
     shown.page.locator(".step-label", has_text="5 of 5").wait_for()
     shown.page.locator(".play", has_text="Play").wait_for()
     press("m")
-    assert shown.page.locator(".matrix").is_visible()
+    shown.page.locator(".matrix").wait_for()
     press("l")
-    assert not shown.page.locator(".matrix").is_visible()
+    shown.page.locator(".matrix").wait_for(state="hidden")
     press("w")
     assert shown.page.locator("[data-value=word]").get_attribute("aria-pressed") == "true"
     shown.page.wait_for_url(re.compile("step=5&unit=word"))

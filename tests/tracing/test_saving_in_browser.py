@@ -7,10 +7,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from .drawn import HOSTILE, RIGHT_TO_LEFT, drawn_trace
-from .test_page_in_browser import HEAD, Opened, browser, opened
+from browser import alone, browser
 
-__all__ = ["browser", "opened"]
+from .drawn import HOSTILE, RIGHT_TO_LEFT, drawn_trace
+from .test_page_in_browser import HEAD, Opened, opened
+
+__all__ = ["alone", "browser", "opened"]
 
 pytestmark = pytest.mark.browser
 

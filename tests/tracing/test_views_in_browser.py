@@ -5,11 +5,11 @@ from threading import Thread
 
 import pytest
 
+from browser import browser
 from sightline.tracing import drawing
 
 from .drawn import drawn_trace
 from .models import pipeline, text_for
-from .test_page_in_browser import browser
 
 __all__ = ["browser"]
 

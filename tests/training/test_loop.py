@@ -89,7 +89,8 @@ def run(folder, task, settings=SETTINGS, *, stop_after=None, **options):
     found = resume(state, folder / CHECKPOINTS)
     MetricsFile(folder / FILE_NAME).cut_back(state.progress.step if found else -1)
     stop = None if stop_after is None else StopAfter(stop_after)
-    ending = train(state, feed_of(task), Objective(0.1), settings, around(folder, stop=stop, **options))
+    objective = Objective(0.1, agreement=settings.agreement)
+    ending = train(state, feed_of(task), objective, settings, around(folder, stop=stop, **options))
     return state, ending
 
 
@@ -115,6 +116,14 @@ def test_a_run_that_is_stopped_again_and_again_equals_one_that_is_not(task, tmp_
     assert ending == "steps"
     assert lasting(again) == lasting(whole)
     assert timeless(read(parts / FILE_NAME)) == timeless(read(tmp_path / "whole" / FILE_NAME))
+
+
+def test_so_does_one_that_reads_every_batch_twice(tmp_path):
+    settings = replace(SETTINGS, agreement=2.0, max_steps=5)
+    whole, _ = run(tmp_path / "whole", "pairs", settings)
+    run(tmp_path / "parts", "pairs", settings, stop_after=7)
+    again, _ = run(tmp_path / "parts", "pairs", settings)
+    assert lasting(again) == lasting(whole)
 
 
 @pytest.mark.slow

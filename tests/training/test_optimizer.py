@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from sightline.errors import SightlineError
+from sightline.training.muon import Muon
 from sightline.training.optimizer import Optimizer, make_optimizer
 from sightline.training.settings import TrainingSettings
 
@@ -56,7 +57,7 @@ def test_adamw_decays_an_output_projection_of_its_own():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_muon_takes_the_matrices_within_layers_only(family):
     muon, adamw = make_optimizer(tiny_model(family), MUON).parts
-    assert (type(muon), type(adamw)) == (torch.optim.Muon, torch.optim.AdamW)
+    assert (type(muon), type(adamw)) == (Muon, torch.optim.AdamW)
     hidden = names_of(muon.param_groups[0])
     assert all(".layers." in name and name.endswith("weight") and "norm" not in name for name in hidden)
     others = [name for group in adamw.param_groups for name in group["param_names"]]

@@ -15,7 +15,7 @@ from sightline.errors import InputError, RefusedError, SettingsError
 
 if TYPE_CHECKING:
     from sightline.text.data import Format
-    from sightline.text.documents import Unit
+    from sightline.text.documents import Documents, Unit
     from sightline.text.labels import Labels
     from sightline.text.record import Field, Record
 
@@ -34,7 +34,7 @@ class HeldOut:
     """Which files, and how they are read."""
 
     option: str
-    """What was given: --source, --tsv, --text or --labeled."""
+    """What was given: --source, --tsv, --text, --dialogues or --labeled."""
     path: Path
     target: Path | None
     columns: tuple[str, ...]
@@ -49,14 +49,16 @@ class HeldOut:
         given = [(option, path) for option, path in files.items() if path is not None and option != "--target"]
         target = files.get("--target")
         if len(given) != 1:
-            raise RefusedError("give one test set: --source F --target F, --tsv F, --text F or --labeled F")
+            raise RefusedError(
+                "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F"
+            )
         [(option, path)] = given
         if (target is not None) != (option == "--source"):
             raise RefusedError("--source and --target come together: the same lines in two languages")
         if pair and option != "--labeled":
             raise RefusedError(f"--pair is for --labeled, not for {option}")
         if columns and option in ("--source", "--text"):
-            raise RefusedError(f"--columns is for --tsv and --labeled, not for {option}")
+            raise RefusedError(f"--columns is for --tsv, --dialogues and --labeled, not for {option}")
         return cls(option, path, target, columns, pair, limit)
 
     @property
@@ -72,11 +74,11 @@ class HeldOut:
         with self._records(fields) as records:
             return [tuple(map(str, record.fields)) for record in islice(records, self.limit)]
 
-    def documents(self) -> list[str]:
+    def documents(self, *, ended_by: "Documents" = "blank") -> list[str]:
         """Return the documents of a running text, each in one piece."""
         from sightline.text.record import TEXT
 
-        with self._records(TEXT) as records:
+        with self._records(TEXT, documents=ended_by) as records:
             parts = groupby(records, key=lambda record: record.document)
             texts = ("".join(str(record.fields[0]) for record in document) for _, document in parts)
             return list(islice(texts, self.limit))
@@ -87,6 +89,13 @@ class HeldOut:
 
         with self._records(TEXT, unit="line") as records:
             return [str(record.fields[0]) for record in islice(records, self.limit)]
+
+    def exchanges(self, *, history: int) -> list[tuple[str, str]]:
+        """Return every reply of some dialogues behind the last so many turns before it, a line each."""
+        from sightline.text.record import TURNS
+
+        with self._records(TURNS, history=history) as records:
+            return [(str(record.fields[0]), str(record.fields[1])) for record in islice(records, self.limit)]
 
     def labeled(self, names: Sequence[str], *, per_word: bool) -> "list[tuple[Field | tuple[str, str], Field]]":
         """Return texts, or pairs of them, or words, and their labels; unknown ones are refused with their place."""
@@ -102,7 +111,14 @@ class HeldOut:
             return [example(record, labels) for record in islice(records, self.limit)]
 
     @contextmanager
-    def _records(self, fields: tuple[str, ...], *, unit: "Unit" = "piece") -> "Iterator[Iterator[Record]]":
+    def _records(
+        self,
+        fields: tuple[str, ...],
+        *,
+        unit: "Unit" = "piece",
+        history: int = 1,
+        documents: "Documents" = "blank",
+    ) -> "Iterator[Iterator[Record]]":
         """Read the files; what was unusual is counted, and said on stderr when all is read."""
         from sightline.text.corpus import Corpus
         from sightline.text.counts import Counts
@@ -112,7 +128,12 @@ class HeldOut:
         target = None if self.target is None else str(self.target)
         try:
             settings = DataSettings(
-                train=str(self.path), train_target=target, format=self._format, columns=self.columns
+                train=str(self.path),
+                train_target=target,
+                format=self._format,
+                columns=self.columns,
+                history=history,
+                documents=documents,
             )
             yield Corpus(settings, fields, unit=unit).records(counts)
         except (InputError, SettingsError) as error:

@@ -32,6 +32,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="KEY", envvar="SIGHTLINE_API_KEY", help="Every request then needs it, or another one."),
     ] = None,
+    read_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", envvar="SIGHTLINE_READ_KEY", help="A key that may only look: GET and HEAD."),
+    ] = None,
     allow_unauthenticated: Annotated[
         bool, typer.Option("--allow-unauthenticated", help="Let other machines ask without a key.")
     ] = False,
@@ -69,6 +73,7 @@ def serve(
         host=host,
         port=port,
         keys=tuple(api_key or ()),
+        read_keys=tuple(read_key or ()),
         allow_unauthenticated=allow_unauthenticated,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),

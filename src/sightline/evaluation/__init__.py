@@ -1,5 +1,6 @@
 """Scores of a pipeline on a test set, each as a `Report`. Shares and F1 are in percent, as BLEU is."""
 
+from sightline.evaluation.chat import evaluate_chat
 from sightline.evaluation.classification import evaluate_classifier
 from sightline.evaluation.masked import evaluate_filler
 from sightline.evaluation.report import Report
@@ -9,6 +10,7 @@ from sightline.evaluation.translation import Scores, evaluate_translator, transl
 __all__ = [
     "Report",
     "Scores",
+    "evaluate_chat",
     "evaluate_classifier",
     "evaluate_filler",
     "evaluate_text",

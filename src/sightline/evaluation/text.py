@@ -3,8 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from jaxtyping import Float
+from torch import Tensor
+
 from sightline.errors import InputError
-from sightline.evaluation.report import Report
+from sightline.evaluation.report import Report, Value
 from sightline.pipelines import Generator
 
 
@@ -18,23 +21,25 @@ def evaluate_text(generator: Generator, texts: Sequence[str]) -> Report:
     end_id = generator.tokenizer.end_id
     ends = [] if end_id is None else [end_id]
     stream = [*ends, *(id_ for text in texts for id_ in (*generator.encoded([text])[0], *ends))]
-    n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
-    if len(stream) < 2 or n_characters == 0:
+    if len(stream) < 2 or not any(texts):
         raise InputError("there is no text to foresee: it has less than two tokens")
     [likely] = generator.foresee([stream])
+    return Report({"documents": len(texts), **foreseen_values(texts, likely)})
+
+
+def foreseen_values(texts: Sequence[str], likely: Float[Tensor, "..."]) -> dict[str, Value]:
+    """Return how well texts were foreseen, from the log-probabilities of all their tokens."""
+    n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
     nats = -float(likely.double().sum())
-    return Report(
-        {
-            "documents": len(texts),
-            "characters": n_characters,
-            "words": n_words,
-            "tokens": len(likely),
-            "loss": nats / len(likely),
-            "perplexity": exponential(nats / len(likely)),
-            "perplexity_per_word": exponential(nats / max(1, n_words)),
-            "bits_per_character": nats / math.log(2) / n_characters,
-        }
-    )
+    return {
+        "characters": n_characters,
+        "words": n_words,
+        "tokens": len(likely),
+        "loss": nats / max(1, len(likely)),
+        "perplexity": exponential(nats / max(1, len(likely))),
+        "perplexity_per_word": exponential(nats / max(1, n_words)),
+        "bits_per_character": nats / math.log(2) / max(1, n_characters),
+    }
 
 
 def exponential(nats: float) -> float:

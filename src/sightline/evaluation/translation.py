@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -27,15 +28,25 @@ class Scores:
     chrf_signature: str
 
 
-def translation_scores(hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None) -> Scores:
-    """Compare translations with one reference each; the language, if given, decides what BLEU takes for words."""
+Tokenize = Literal["13a", "none", "intl", "zh", "char"]
+"""What BLEU takes for words, by sacreBLEU's names; none: what is between blanks, for text that is tokenised already."""
+
+
+def translation_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    language: str | None = None,
+    tokenize: Tokenize | None = None,
+) -> Scores:
+    """Compare translations with one reference each; the language, if `tokenize` is not given, decides on the words."""
     if len(hypotheses) != len(references):
         raise InputError(f"{len(hypotheses):,} translations cannot be compared with {len(references):,} references")
     if not hypotheses:
         raise InputError("there is nothing to compare: the test set is empty")
-    tokenize = WITHOUT_BLANKS.get((language or "").replace("_", "-").partition("-")[0].lower(), "13a")
+    cut = tokenize or WITHOUT_BLANKS.get((language or "").replace("_", "-").partition("-")[0].lower(), "13a")
     # They may come from a tokenizer or a file: that a line ends in a blank is no reason for a warning.
-    bleu, chrf = BLEU(tokenize=tokenize, force=True), CHRF()
+    bleu, chrf = BLEU(tokenize=cut, force=True), CHRF()
     exact = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=True))
     return Scores(
         bleu=float(bleu.corpus_score(hypotheses, [references]).score),
@@ -53,6 +64,7 @@ def evaluate_translator(
     *,
     to: str | Sequence[str] | None = None,
     settings: DecodingSettings | None = None,
+    tokenize: Tokenize | None = None,
 ) -> Report:
     """Translate a test set and score it; `to` may name a language for each source.
 
@@ -64,7 +76,7 @@ def evaluate_translator(
         found = translator.translations(sources, to=to, settings=settings)
         hypotheses = [translations[0].text for translations in found]
     language = to if to is None or isinstance(to, str) else None
-    scores = translation_scores(hypotheses, targets, language=language)
+    scores = translation_scores(hypotheses, targets, language=language, tokenize=tokenize)
     return Report(
         {
             "sentences": len(sources),

@@ -1,4 +1,4 @@
-"""How well a language model foresees running text, in blocks as long as the model can take."""
+"""How well a model foresees what is there: running text, in blocks as long as it can take, or a source's target."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.model import GPT
+from sightline.model import GPT, Transformer
 from sightline.pipelines.batches import batches
 from sightline.pipelines.rows import grid
 from sightline.text.batch import real_tokens
@@ -40,10 +40,35 @@ def foreseen(model: GPT, documents: Sequence[Sequence[int]], *, batch_tokens: in
     return [torch.cat(own) for own in parts]
 
 
-def token_log_probabilities(model: GPT, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
+def foreseen_targets(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    start_id: int,
+    batch_tokens: int,
+) -> list[Float[Tensor, "..."]]:
+    """Return, for each target, the log-probability of every id, given its source and the ids before it."""
+    found: list[Tensor] = [torch.empty(0)] * len(targets)
+    lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
+    for chosen in batches(lengths, batch_tokens=batch_tokens):
+        read, read_lengths = grid([sources[number] for number in chosen], like=model.output.weight)
+        ids, sizes = grid([[start_id, *targets[number]] for number in chosen], like=model.output.weight)
+        inputs, goals, sizes = ids[:, :-1], ids[:, 1:], sizes - 1
+        memory = model.encode(read, lengths=read_lengths, packed=True)
+        hidden = model.decode(inputs, memory, lengths=sizes, packed=True)
+        likely = token_log_probabilities(model, hidden, goals[real_tokens(goals, sizes)]).cpu()
+        for number, part in zip(chosen, torch.split(likely, sizes.tolist()), strict=True):
+            found[number] = part
+    return found
+
+
+def token_log_probabilities(
+    model: GPT | Transformer, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]
+) -> Float[Tensor, "N"]:
     """Return the log-probability of each target, without ever holding the scores of all words for all of them."""
     parts = [
         model.logits(hidden[at]).float().log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
-        for at in chunks(len(targets), row_bytes=4 * model.config.vocab_size)
+        for at in chunks(len(targets), row_bytes=4 * model.output.weight.size(0))
     ]
     return torch.cat(parts)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from sightline.bundle import Bundle
 from sightline.decoding import (
@@ -23,7 +25,8 @@ from sightline.errors import InputError
 from sightline.model import Transformer
 from sightline.model.cache import DecoderState
 from sightline.model.masks import padding_mask
-from sightline.pipelines.batches import batches
+from sightline.pipelines.batches import BATCH_TOKENS, batches
+from sightline.pipelines.foresight import foreseen_targets
 from sightline.pipelines.passages import framed, passage, written
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.rows import grid
@@ -126,6 +129,16 @@ class Rewriter(Pipeline):
             source_mask=padding_mask(lengths, int(lengths.max()))[:, 0, 0],
             device=lengths.device,
         )
+
+    def foresee(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[str], *, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Float[Tensor, "..."]]:
+        """Return, for each target, the log-probability of every token of it and of its end."""
+        goals = [[*ids, self.end_id] for ids in self.writer.encode_batch(list(targets))]
+        self.check_lengths(sources)
+        self.check_lengths(goals, what="target")
+        with self.at_work():
+            return foreseen_targets(self.model, sources, goals, start_id=self.start_id, batch_tokens=batch_tokens)
 
     @property
     def step(self) -> Step:

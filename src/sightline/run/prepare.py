@@ -70,7 +70,7 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     valid = examples.feed(examples.valid, config, alone, learning=False)
     words = hidden_words(recipe, examples, config.max_length) if asks_for_next_sentence(recipe) else 1.0
     validator = Validator(packed, examples, valid, Objective(next_sentence_words=words), seed)
-    objective = Objective(settings.label_smoothing, next_sentence_words=words)
+    objective = Objective(settings.label_smoothing, next_sentence_words=words, agreement=settings.agreement)
     return Prepared(recipe, examples, amount, settings, state, packed, feed, objective, validator, fresh)
 
 

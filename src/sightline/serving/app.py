@@ -13,7 +13,7 @@ from starlette.types import Lifespan
 from sightline import __version__
 from sightline.serving.envelope import Envelope
 from sightline.serving.facts import facts_of
-from sightline.serving.guard import Guard
+from sightline.serving.guard import Guard, always_room
 from sightline.serving.handlers import HANDLERS
 from sightline.serving.health import health_router
 from sightline.serving.keys import PUBLIC
@@ -36,6 +36,7 @@ class Application(FastAPI):
         metrics: Metrics,
         lifecycle: Lifecycle,
         lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None,
+        check_room: Callable[[], None],
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -56,7 +57,7 @@ class Application(FastAPI):
             exception_handlers=dict(HANDLERS),
             middleware=[
                 Middleware(Envelope, lifecycle=lifecycle, metrics=metrics),
-                Middleware(Guard, settings=settings, public=public),
+                Middleware(Guard, settings=settings, public=public, check_room=check_room),
             ],
         )
 
@@ -79,10 +80,12 @@ def create_app(
     metrics: Metrics | None = None,
     lifecycle: Lifecycle | None = None,
     lifespan: Lifespan[Any] | None = None,
+    check_room: Callable[[], None] = always_room,
 ) -> Application:
     """Return the application with these routers, all of them protected alike.
 
     `public_paths` need no key (exactly these, for GET only): the pages of a shell that hold nothing of anybody's.
+    `check_room` raises a `Problem` while there is no room for another POST.
     """
     app = Application(
         settings,
@@ -90,6 +93,7 @@ def create_app(
         metrics=metrics or Metrics(),
         lifecycle=lifecycle or Lifecycle(),
         lifespan=lifespan,
+        check_room=check_room,
     )
     for router in (health_router(app.lifecycle, app.metrics), *routers):
         app.include_router(router)

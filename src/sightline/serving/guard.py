@@ -1,6 +1,7 @@
 """What stands before every route: host, origin, key, rate, size and time are checked here, by default and for all."""
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -17,15 +18,28 @@ from sightline.serving.settings import ServingSettings
 from sightline.serving.size import Receive, Sizes
 
 
+def always_room() -> None:
+    """Refuse nobody."""
+
+
 class Guard:
     """Refuses what must not reach an endpoint, counts what does, and ends what takes too long."""
 
-    def __init__(self, app: App, *, settings: ServingSettings, public: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        settings: ServingSettings,
+        public: frozenset[str] = frozenset(),
+        check_room: Callable[[], None] = always_room,
+    ) -> None:
+        """`check_room` refuses whoever asks for work that has no room: before the body is read, which is cheap."""
         self.app = app
+        self.check_room = check_room
         self.limits = settings.limits
         self.hosts = Hosts((settings.host, *settings.allowed_hosts))
         self.origins = Origins(settings.allowed_origins)
-        self.keys = Keys(settings.keys, public=public)
+        self.keys = Keys(settings.keys, read_keys=settings.read_keys, public=public)
         self.addresses = Addresses(settings.trusted_proxies)
         self.sizes = Sizes(settings.limits)
         self.rate = Buckets(
@@ -49,6 +63,8 @@ class Guard:
         if scope["path"] not in self.keys.public:
             self.rate.spend(facts.caller, 1)
         self.sizes.check(scope)
+        if scope["method"] == "POST":
+            self.check_room()
         await self.within_time(scope, self.sizes.counted(receive), send)
 
     async def within_time(self, scope: Scope, receive: Receive, send: Send) -> None:

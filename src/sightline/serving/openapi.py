@@ -9,7 +9,7 @@ from sightline.serving.body import FORM, JSON
 
 ALWAYS = {
     400: "The request is wrong; the message says how.",
-    403: "Pages of other origins may not ask this.",
+    403: "A page of another origin, or a key that may only read, may not ask this.",
     421: "The server does not answer to this host name.",
     429: "Too much was asked in this minute: see Retry-After.",
     431: "The head of the request is too large.",

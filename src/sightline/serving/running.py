@@ -73,7 +73,8 @@ class Running:
         searches = [
             member.search for member in self.together.members if id(self.entries[id(member.search)].work) in gone
         ]
-        self.together.leave(searches)
+        with self.author.at_work():
+            self.together.leave(searches)
         for search in searches:
             del self.entries[id(search)]
 

@@ -82,7 +82,7 @@ class Scheduler:
         with self._changed:
             if self._is_stopping:
                 raise StoppedError
-            if self.n_waiting >= self.most_waiting:
+            if self.is_full:
                 raise FullError(self.n_waiting, self.seconds_to_wait())
             self._queue.add(errand)
             self._changed.notify()
@@ -93,6 +93,11 @@ class Scheduler:
     def n_waiting(self) -> int:
         """Errands that are not begun."""
         return len(self._queue.errands)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more would be refused; an errand has one place at least, which is quicker to see."""
+        return len(self._queue.places) >= self.most_waiting and self.n_waiting >= self.most_waiting
 
     def seconds_to_wait(self) -> int:
         """Return when it is worth trying again: once those who wait now will have been served."""

@@ -14,6 +14,7 @@ import uvicorn
 
 from sightline.serving.address import bind, url_of
 from sightline.serving.app import Application
+from sightline.serving.files import allow_many_files
 from sightline.serving.protocol import protocol_for
 
 CLOSING_SECONDS = 2
@@ -128,16 +129,3 @@ def logs_on_stderr() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.removeHandler(handler)
-
-
-def allow_many_files(wanted: int) -> None:
-    """Let the process have as many connections as the limits promise, as far as the system lets it."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )

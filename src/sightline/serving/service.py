@@ -43,6 +43,7 @@ def service(
         public_paths=public_paths,
         metrics=metrics,
         lifespan=at_work,
+        check_room=desk.check_room,
     )
     app.state.desk = desk
     return app

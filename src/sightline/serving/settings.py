@@ -19,6 +19,8 @@ class ServingSettings:
     port: int = 8000
     keys: tuple[str, ...] = field(default=(), repr=False)
     """With any, every request needs one of them."""
+    read_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys that may only look (GET and HEAD)."""
     allow_unauthenticated: bool = False
     """Whether other machines may ask without a key."""
     allowed_hosts: tuple[str, ...] = ()
@@ -32,12 +34,13 @@ class ServingSettings:
     def __post_init__(self) -> None:
         checks = Checks()
         checks.between(0, 65535, **{"--port": self.port})
+        for flag, keys in {"--api-key": self.keys, "--read-key": self.read_keys}.items():
+            checks.that(all(map(is_key, keys)), f"{flag} needs at least {SHORTEST_KEY} plain characters without blanks")
         checks.that(
-            all(
-                len(key) >= SHORTEST_KEY and key.isascii() and key.isprintable() and " " not in key for key in self.keys
-            ),
-            f"--api-key needs at least {SHORTEST_KEY} plain characters without blanks",
+            bool(self.keys) or not self.read_keys,
+            "--read-key needs an --api-key beside it: without one, everybody may do everything",
         )
+        checks.that(not set(self.keys) & set(self.read_keys), "--read-key must be another key than those of --api-key")
         checks.that(
             all(ORIGIN.fullmatch(origin) for origin in self.allowed_origins),
             "--allowed-origin needs one origin such as https://notes.example (not *: name each)",
@@ -46,6 +49,11 @@ class ServingSettings:
             all(is_network(proxy) for proxy in self.trusted_proxies), "--trusted-proxy needs an address or network"
         )
         checks.done()
+
+
+def is_key(text: str) -> bool:
+    """Return whether the text can be sent as a key, and is not easily guessed."""
+    return len(text) >= SHORTEST_KEY and text.isascii() and text.isprintable() and " " not in text
 
 
 def is_network(text: str) -> bool:

@@ -84,7 +84,7 @@ class Work(Errand):
         """Say that all is written, or why it cannot be."""
         super().settle(result, error)
         self.pieces.put_nowait(None)
-        if error is not None:
+        if error is not None and not self.done.cancelled():
             self.done.exception()  # whoever streams and has left does not ask; that is no news for a log
 
     def pieces_of(self, number: int, stride: Stride | None, *, is_done: bool) -> list[Piece]:

@@ -58,8 +58,8 @@ class WorkQueue:
 
     @property
     def errands(self) -> list[Errand]:
-        """The errands that wait; one with many texts is one."""
-        return list({id(errand): errand for errand in map(errand_of, self.places)}.values())
+        """The errands that wait; one with many texts is one. May be asked by any thread: `list` takes all in one go."""
+        return list({id(errand): errand for errand in map(errand_of, list(self.places))}.values())
 
     def add(self, errand: Work | Call) -> None:
         """Take an errand in, each of its texts at a place of its own."""

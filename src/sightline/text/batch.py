@@ -33,6 +33,11 @@ class Batch:
         read = (getattr(self, name, None) for name in ("source", "inputs"))
         return sum(grid.numel() for grid in read if grid is not None)
 
+    def twice(self: SomeBatch) -> SomeBatch:
+        """Return the batch with every example in it a second time, behind all of the first."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(self, **{name: torch.cat([v, v]) for name, v in values.items() if v is not None})
+
     def to(self: SomeBatch, device: torch.device | str) -> SomeBatch:
         """Return the same batch on a device."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}

@@ -23,7 +23,7 @@ from sightline.errors import InputError, SettingsError
 from sightline.text.cleaning import cleaned
 from sightline.text.counts import Counts
 from sightline.text.data import DataSettings, Format, Part
-from sightline.text.dialogue import source_of
+from sightline.text.dialogue import source_of, typed_in_haste
 from sightline.text.documents import Unit, read_text
 from sightline.text.files import shown_path
 from sightline.text.jsonl import read_jsonl
@@ -81,7 +81,8 @@ class Corpus:
         counts = Counts() if counts is None else counts
         read = self._read(counts)
         if self.fields == TURNS:
-            read = replies(read, history=self.settings.history, counts=counts)
+            settings = self.settings
+            read = replies(read, history=settings.history, in_haste=settings.typed_in_haste, counts=counts)
         yield from cleaned(
             read,
             pairs=self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS),
@@ -122,11 +123,11 @@ class Corpus:
         return (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if self.fields == TURNS else rows
 
 
-def replies(dialogues: Iterable[Record], *, history: int, counts: Counts) -> Iterator[Record]:
+def replies(dialogues: Iterable[Record], *, history: int, in_haste: bool, counts: Counts) -> Iterator[Record]:
     r"""Yield every turn of a dialogue but the first as the target, the turns before it as the source, \n between.
 
     All pairs of a dialogue have its first turn as their key, so that a split leaves dialogues whole, and those that
-    begin alike together.
+    begin alike together. With `in_haste`, each target also follows what was said as people type it.
     """
     for record in dialogues:
         (turns,) = record.fields
@@ -134,3 +135,5 @@ def replies(dialogues: Iterable[Record], *, history: int, counts: Counts) -> Ite
         for at in range(1, len(turns)):
             source = source_of(turns[:at], history=history)
             yield record._replace(fields=(source, turns[at]), key=turns[0])
+            if in_haste and (typed := typed_in_haste(source)) not in ("", source):
+                yield record._replace(fields=(typed, turns[at]), key=turns[0])

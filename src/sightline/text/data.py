@@ -6,6 +6,7 @@ from typing import Literal
 
 from sightline.errors import SettingsError
 from sightline.settings import Checks
+from sightline.text.documents import Documents
 from sightline.text.lines import OnBadUTF8
 
 Classified = Literal["text", "pair", "words"]
@@ -55,10 +56,15 @@ class DataSettings:
     header: bool | None = field(
         default=None, metadata={"help": "whether a TSV begins with names; if not said: when columns are given by name"}
     )
-    documents: Literal["blank", "line"] = field(
-        default="blank", metadata={"help": "what ends a document of plain text: a blank line, or every line"}
+    documents: Documents = field(
+        default="blank",
+        metadata={"help": "what ends a document of plain text: a blank line, every line, or the file's end alone"},
     )
     history: int = field(default=3, metadata={"help": "turns of a dialogue that a reply is learned from"})
+    typed_in_haste: bool = field(
+        default=False,
+        metadata={"help": "learn a reply also from what was said in small letters without punctuation, as people type"},
+    )
     max_length: int = field(default=256, metadata={"help": "tokens of one sentence, at most"})
     on_long: Literal["skip", "cut"] = field(
         default="skip", metadata={"help": "what happens to an example with a longer sentence"}

@@ -1,4 +1,4 @@
-"""Running text: documents that end at a blank line, or one a line.
+"""Running text: documents that end at a blank line, or one a line, or a whole file with its blank lines.
 
 A document is read in pieces of whole lines, so that one of any size fits into memory; or line by line, for models that
 learn which sentence follows which.
@@ -17,10 +17,11 @@ PIECE, SHORTEST_PIECE = 1 << 13, 1 << 7
 """Characters after which a piece ends with its line; of a small file it is a hundredth, so that it can be split."""
 
 Unit = Literal["piece", "line"]
+Documents = Literal["blank", "line", "file"]
 
 
 def read_text(
-    path: Path, *, unit: Unit, documents: Literal["blank", "line"], on_bad_utf8: OnBadUTF8, counts: Counts
+    path: Path, *, unit: Unit, documents: Documents, on_bad_utf8: OnBadUTF8, counts: Counts
 ) -> Iterator[Record]:
     """Yield the pieces, or the lines, of every document; the last of each `ends` it."""
     lines = text_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
@@ -33,16 +34,14 @@ def piece_of(path: Path) -> int:
     return max(SHORTEST_PIECE, min(PIECE, path.stat().st_size // 100))
 
 
-def text_lines(
-    path: Path, *, documents: Literal["blank", "line"], on_bad_utf8: OnBadUTF8, counts: Counts
-) -> Iterator[Record]:
-    """Yield the lines that are not blank, numbered by document."""
+def text_lines(path: Path, *, documents: Documents, on_bad_utf8: OnBadUTF8, counts: Counts) -> Iterator[Record]:
+    """Yield the lines, numbered by document; blank ones only where they are text like any other, in a whole file."""
     document = 0
     in_document = in_line = False
     for line in read_pieces(path, on_bad_utf8=on_bad_utf8, counts=counts):
         if line.text is None:
             continue
-        blank = not line.text.strip()
+        blank = documents != "file" and not line.text.strip()
         if in_document and not in_line and (blank or documents == "line"):
             document += 1
             in_document = False

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from jaxtyping import Float, Int
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from sightline.model import GPT, Bert, Model, Transformer
 from sightline.model.bert import WordHead
@@ -23,6 +22,7 @@ from sightline.text.batch import (
     TextBatch,
     real_tokens,
 )
+from sightline.training.agreement import cross_entropy, projected_agreement
 from sightline.training.loss import projected_cross_entropy
 
 
@@ -45,9 +45,17 @@ class Objective:
     next_sentence_words: float = 1.0
     """How many hidden words the question "does B follow A?" counts for. BERT adds the mean loss of one to the mean loss
     of the other: so it is how many words a pair hides on average, the same number in every batch."""
+    agreement: float = 0.0
+    """How much it counts that two readings of a batch, with other dropout, answer alike; 0: it is read once."""
 
     def __call__(self, model: Model, batch: Batch) -> Loss:
         """Return how wrong the model is about a batch."""
+        if not self.agreement:
+            return self._answered(model, batch)
+        loss = self._answered(model, batch.twice())
+        return Loss(loss.total / 2, loss.count // 2, loss.tallies)
+
+    def _answered(self, model: Model, batch: Batch) -> Loss:
         match batch, model:
             case PairBatch(), Transformer():
                 return self._pairs(batch, model)
@@ -77,14 +85,12 @@ class Objective:
         hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
         head = cast("WordHead", model.head("masked_words"))
         features = head.features(hidden[real(batch.chosen, batch.lengths)])
-        words = projected_cross_entropy(
-            features, head.output.weight, batch.targets, bias=head.output.bias, smoothing=self.smoothing
-        )
+        words = self._projected(features, head.output, batch.targets)
         count = batch.targets.numel()
         if batch.not_next is None:
             return Loss(words, count)
         scores = model.next_sentence(model.pool(hidden, batch.lengths))
-        following = F.cross_entropy(scores, batch.not_next, reduction="sum")
+        following = cross_entropy(scores, batch.not_next, agreement=self.agreement)
         rows = batch.not_next.numel()
         tallies = {
             "words_loss": (float(words.detach()), count),
@@ -106,12 +112,17 @@ class Objective:
         return self._classes(model.token_classes(hidden[known]), labels[known])
 
     def _words(self, hidden: Float[Tensor, "N E"], model: Transformer | GPT, targets: Int[Tensor, "N"]) -> Loss:
-        output = model.output
-        total = projected_cross_entropy(hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing)
-        return Loss(total, targets.numel())
+        return Loss(self._projected(hidden, model.output, targets), targets.numel())
+
+    def _projected(self, hidden: Float[Tensor, "N E"], output: nn.Linear, targets: Int[Tensor, "N"]) -> Tensor:
+        if self.agreement:
+            return projected_agreement(
+                hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing, agreement=self.agreement
+            )
+        return projected_cross_entropy(hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing)
 
     def _classes(self, scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> Loss:
-        total = F.cross_entropy(scores, labels, reduction="sum", label_smoothing=self.smoothing)
+        total = cross_entropy(scores, labels, smoothing=self.smoothing, agreement=self.agreement)
         return Loss(total, labels.numel(), {"accuracy": (right_answers(scores, labels), labels.numel())})
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sightline.errors import SightlineError
+from sightline.training.muon import Muon
 from sightline.training.settings import OnNonFinite, TrainingSettings
 
 FUSED_DEVICES = ("cpu", "cuda", "mps", "xpu")
@@ -122,7 +123,7 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     parts: list[torch.optim.Optimizer] = []
     if groups["hidden"]:
         parts.append(
-            torch.optim.Muon(
+            Muon(
                 groups["hidden"],
                 lr=rate,
                 weight_decay=settings.weight_decay,

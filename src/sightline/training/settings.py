@@ -47,6 +47,12 @@ class TrainingSettings:
     label_smoothing: float = field(
         default=0.1, metadata={"help": "probability shared among all words instead of given to the right one"}
     )
+    agreement: float = field(
+        default=0.0,
+        metadata={
+            "help": "read each batch twice, with other dropout, and count this much that both answers agree (R-Drop)"
+        },
+    )
     batch_tokens: int = field(default=4096, metadata={"help": "tokens in a batch at most, padding counted"})
     window: int = field(
         default=65_536,
@@ -111,6 +117,7 @@ class TrainingSettings:
         checks.between(0, 10, weight_decay=self.weight_decay)
         checks.between(0, 0.99, label_smoothing=self.label_smoothing)
         checks.between(0, 1e6, clip_norm=self.clip_norm)
+        checks.between(0, 1000, agreement=self.agreement)
         checks.that(0 <= self.average_decay < 1, f"average_decay must be 0 or more, below 1, not {self.average_decay}")
 
     def _check_amounts(self, checks: Checks) -> None:

@@ -72,6 +72,11 @@ class Desk:
         charge(request, sum(counts))
         return await self.call((id(pipeline), what), function, texts), sum(counts)
 
+    def check_room(self) -> None:
+        """Refuse while the queue is full: nothing needs to be read for that."""
+        if self.scheduler.is_full:
+            raise overloaded(self.limits, retry_after=self.scheduler.seconds_to_wait())
+
     def check_batch(self, texts: Sequence[object], *, param: str) -> None:
         """Refuse no texts, and too many."""
         if not texts:
@@ -85,6 +90,8 @@ class Desk:
             raise self.limits.exceeded("prompt_tokens", n_tokens, param=param, most=most)
 
     def _submit(self, errand: Work | Call) -> None:
+        if (request := asyncio.current_task()) is not None:  # a stream may end before anyone began to read it
+            request.add_done_callback(lambda _: errand.cancel())
         try:
             self.scheduler.submit(errand)
         except FullError as full:

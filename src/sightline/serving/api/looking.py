@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
-from sightline.serving.api.desk import Desk
+from sightline.serving.api.desk import Desk, aside
 from sightline.serving.api.shelf import NO_MODEL
 from sightline.serving.body import Body
 from sightline.serving.problem import Problem
@@ -18,6 +18,8 @@ from sightline.tracing.drawing import bytes_of
 
 MOST_BYTES = 64 << 20
 MOST_NAMES = 200
+MOST_TEXTS = 1_000
+PAIR = 2
 SAFETENSORS = "application/octet-stream"
 
 
@@ -25,7 +27,9 @@ class TraceBody(Body):
     """What to look at."""
 
     model: str | None = None
-    input: str = Field(description="What the model reads.")
+    input: str | Annotated[list[str], Field(max_length=MOST_TEXTS)] = Field(
+        description="What the model reads; of a chat also all turns, of a classifier also a pair of texts."
+    )
     to: str | None = Field(None, description="Translation: into which language.")
     target: str | None = Field(None, description="Show how this would be written, instead of what the model writes.")
     beam: Annotated[int, Field(ge=1)] | None = Field(
@@ -67,13 +71,27 @@ def router(desk: Desk) -> Router:
         desk.limits.check("beams", body.beam or 1, param="beam")
         desk.limits.check("new_tokens", body.max_tokens or 1, param="max_tokens")
         options = options_for(model, body)
-        read: Any = body.input.split() if isinstance(model, Classifier) and model.per_word else body.input
+        read = await read_by(model, body.input)
         what = lambda texts: [written(model.trace(text, **options), body.format) for text in texts]  # noqa: E731
         # A key of its own: no two traces are asked for in the same words, so they are never put together.
         [answer], _ = await desk.read(request, model, object(), what, [read], param="input")
         return Response(answer, media_type="application/json" if body.format == "json" else SAFETENSORS)
 
     return routes
+
+
+async def read_by(model: Pipeline, given: str | list[str]) -> str | list[str]:
+    """Return what a model reads of what is given, refusing several texts where it reads one."""
+    if isinstance(model, Classifier) and model.per_word:
+        given = given if isinstance(given, str) else " ".join(given)
+        return given.split()
+    if isinstance(given, str):
+        return given
+    if isinstance(model, Chat):
+        return (await aside(model.read, given)).split("\n")  # old turns may be left out: they are no matter of length
+    if isinstance(model, Classifier) and len(given) == PAIR:
+        return given
+    raise Problem(400, "input: this model reads one text", param="input", code="invalid_value")
 
 
 def options_for(model: Pipeline, body: TraceBody) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 import { button, element, fill } from "/drawing/dom.js";
 import { saving } from "/drawing/saving.js";
+import { turnsIn } from "./beside.js";
 import { inside, styled, trying } from "./write_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, place, stream }) {
   styled("write");
-  const turns = said(place.get("turns"));
+  const kept = turnsIn(place.get("turns"));
+  const turns = kept.length % 2 === 0 ? kept : [];
   const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "The conversation", "aria-live": "polite" });
   const input = element("input", { type: "text", "aria-label": "Say something", placeholder: "Say something", autocomplete: "off", required: true, dir: "auto" });
   input.value = place.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
@@ -33,7 +35,8 @@ export function mount(host, { model, place, stream }) {
 
   function bubble(text, number) {
     const own = number % 2 === 0;
-    const link = own ? null : inside(model, { text: turns[number - 1] });
+    const before = turns.slice(0, Math.max(0, number - 1));
+    const link = own ? null : inside(model, { text: turns[number - 1], ...(before.length > 0 ? { before: JSON.stringify(before) } : {}) });
     return element("li", { class: own ? "turn own" : "turn" }, element("span", { dir: "auto" }, text || "…"), link);
   }
 
@@ -72,7 +75,7 @@ export function mount(host, { model, place, stream }) {
 
   const node = element("section", { class: "chat", "aria-labelledby": "chat-title", on: { keydown: (event) => event.key === "Escape" && running?.abort() } },
     element("h2", { id: "chat-title" }, "Talk with the model"),
-    element("p", { class: "explanation" }, "It reads the last few turns and writes a reply, word by word. It remembers nothing else. “See inside” opens Watch with your turn alone."),
+    element("p", { class: "explanation" }, "It reads the last few turns and writes a reply, word by word. It remembers nothing else. “See inside” opens Watch with what it read."),
     list, problem, element("form", { class: "ask", on: { submit: send } }, input, say, stop, anew));
   node.append(saving("chat", list, () => turns.map((text, number) => ({ role: number % 2 === 0 ? "user" : "assistant", text }))));
   fill(host, node);
@@ -82,14 +85,4 @@ export function mount(host, { model, place, stream }) {
     running?.abort();
     fill(host);
   };
-}
-
-/** What the address remembers of a conversation; whatever else stands there is no conversation. */
-function said(text) {
-  try {
-    const turns = JSON.parse(text ?? "[]");
-    return Array.isArray(turns) && turns.length % 2 === 0 && turns.every((turn) => typeof turn === "string") ? turns : [];
-  } catch {
-    return [];
-  }
 }

@@ -29,7 +29,7 @@ export function mount(host, { model, ask, place }) {
     const alone = second.hidden;
     pair.textContent = alone ? "Add a second text" : "One text only";
     place.set({ text: first.value, second: alone ? null : second.value });
-    fill(look, alone ? inside(model, { text: first.value }) : null); // a trace reads one text
+    fill(look, inside(model, { text: first.value, ...(alone ? {} : { second: second.value }) }));
     if (first.value.trim() === "") return fill(found);
     const given = alone ? { input: first.value } : { pairs: [[first.value, second.value]] };
     return attempt(async () => {

@@ -4,7 +4,7 @@ import { element, fill, svg } from "/drawing/dom.js";
 import { counted, short } from "/drawing/numbers.js";
 import { saving } from "/drawing/saving.js";
 import { Scope } from "/drawing/scope.js";
-import { AXES, curve, having, nearest, scale } from "./curves_data.js";
+import { AXES, curve, having, lastUpTo, nearest, only, scale, stepsOf, within } from "./curves_data.js";
 import { BOTTOM, LEFT, RIGHT, TOP, dot, grid, strokes, swatch, titleOf } from "./curves_ink.js";
 import { follow } from "./curves_pointer.js";
 
@@ -25,15 +25,19 @@ export function curves(host, store, entry) {
   const redraw = () => {
     if (chart.width === 0) return;
     draw(chart, store.state, store.state[entry]);
-    if (folded.open) fill(table, tableOf(chart));
+    clearTimeout(timer);
+    timer = setTimeout(tabulate, 200); // whoever moves a slider need not wait for it
   };
+  const tabulate = () => folded.open && chart.width > 0 && fill(table, tableOf(chart));
+  let timer = null;
+  scope.onEnd(() => clearTimeout(timer));
   scope.watch(["drawn", "axis", "smoothing", "logX", "logY", "range", entry], redraw);
   scope.watch(["at"], () => chart.width > 0 && point(chart, store.state));
   scope.measure(frame, (width) => {
     chart.width = width;
     redraw();
   });
-  folded.addEventListener("toggle", redraw);
+  folded.addEventListener("toggle", tabulate);
   follow(chart);
   whole.append(saving("curves", whole, () => numbers(chart, store.state)));
   fill(host, whole, folded);
@@ -42,12 +46,12 @@ export function curves(host, store, entry) {
 
 /** The lines of a picture: for each run what was measured in training, and for the loss also in validation. */
 function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
-  const fits = ({ x, y }) => (!logX || x > 0) && (!logY || y > 0);
+  const fits = (x, y) => (!logX || x > 0) && (!logY || y > 0);
   return drawn.flatMap((run) => {
     const names = name === "loss" ? ["loss", "validation_loss"] : [name];
     return names.map((one) => {
       const trained = typeof having(run.records, one)[0]?.tokens === "number";
-      return { run, name: one, dotted: !trained, points: curve(run.records, one, axis, trained ? smoothing : 0).filter(fits) };
+      return { run, name: one, dotted: !trained, points: only(curve(run.records, one, axis, trained ? smoothing : 0), fits) };
     });
   }).filter(({ points }) => points.length > 0);
 }
@@ -56,10 +60,15 @@ function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
 function extents(lines, range, logY) {
   const [across, up] = [[Infinity, -Infinity], [Infinity, -Infinity]];
   for (const { points } of lines) {
-    for (const { x, y, raw } of points) {
-      if (range !== null && (x < range[0] || x > range[1])) continue;
-      [across[0], across[1]] = [Math.min(across[0], x), Math.max(across[1], x)];
-      [up[0], up[1]] = [Math.min(up[0], y, logY && raw <= 0 ? y : raw), Math.max(up[1], y, raw)];
+    const { x, y, raw } = points;
+    const [from, to] = range === null ? [0, points.length] : within(points, ...range);
+    for (let at = from; at < to; at++) {
+      if (x[at] < across[0]) across[0] = x[at];
+      if (x[at] > across[1]) across[1] = x[at];
+      const least = logY && raw[at] <= 0 ? y[at] : Math.min(y[at], raw[at]);
+      if (least < up[0]) up[0] = least;
+      if (y[at] > up[1]) up[1] = y[at];
+      if (raw[at] > up[1]) up[1] = raw[at];
     }
   }
   return [across, up];
@@ -95,7 +104,10 @@ function draw(chart, state, name) {
 function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) {
   if (!x) return;
   const there = at !== null && at >= x.domain[0] && at <= x.domain[1];
-  const marks = lines.map(({ run, name, points }) => ({ run, name, point: points[there ? nearest(points, at) : points.length - 1] }));
+  const marks = lines.map(({ run, name, points }) => {
+    const place = there ? nearest(points, at) : points.length - 1;
+    return { run, name, point: { x: points.x[place], y: points.y[place], step: points.step[place] } };
+  });
   const seen = marks.filter((one) => one.point.x >= x.domain[0] && one.point.x <= x.domain[1]);
   const swept = dragged && svg("rect", { class: "zoomed", x: dragged[0], y: TOP, width: dragged[1] - dragged[0], height: height - TOP - BOTTOM });
   fill(cursor, swept, ...(there ? [svg("path", { class: "hair", d: `M${x.place(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
@@ -111,14 +123,13 @@ function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) 
 /** Some points of every curve, for screen readers and for copying. */
 function tableOf({ lines, x, name }) {
   if (!x) return element("p", {}, "Nothing to show.");
-  const steps = [...new Set(lines.flatMap(({ points }) => points.filter((one) => one.x >= x.domain[0] && one.x <= x.domain[1]).map(({ step }) => step)))].sort((a, b) => a - b);
-  const shown = steps.filter((_, n) => n % Math.ceil(steps.length / ROWS) === 0 || n === steps.length - 1);
+  const steps = stepsOf(lines.map(({ points }) => points), ...x.domain);
+  const shown = [...steps.filter((_, n) => n % Math.ceil(steps.length / ROWS) === 0 || n === steps.length - 1)];
   const head = lines.map(({ run, name: one }) => element("th", { scope: "col" }, `${run.name}${one !== name ? ", validation" : ""}`));
-  const at = (points, step) => points.findLast((one) => one.step <= step)?.y;
-  const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, counted(step)), ...lines.map(({ points }) => element("td", {}, at(points, step) === undefined ? "–" : short(at(points, step))))));
+  const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, counted(step)), ...lines.map(({ points }) => element("td", {}, lastUpTo(points, step) === undefined ? "–" : short(lastUpTo(points, step))))));
   return element("table", {}, element("caption", {}, `${titleOf(name)}: the last value up to each step`), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Step"), ...head)), element("tbody", {}, ...rows));
 }
 
 function numbers({ lines }, { axis, smoothing }) {
-  return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: points.map(({ step, x, y }) => ({ step, [axis]: x, value: y })) })) };
+  return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: Array.from(points.x, (x, at) => ({ step: points.step[at], [axis]: x, value: points.y[at] })) })) };
 }

@@ -24,18 +24,86 @@ export function having(records, name) {
   return names.get(name);
 }
 
-/** Return the curve of one entry: [{x, y, raw, step}], y being raw or smoothed over the records before. */
-export function curve(records, name, axis, smoothing = 0) {
-  const place = placing(records, axis);
-  const points = [];
-  let [sum, weight] = [0, 0];
-  for (const record of having(records, name)) {
-    const raw = record[name];
-    sum = smoothing * sum + (1 - smoothing) * raw;
-    weight = smoothing * weight + (1 - smoothing);
-    points.push({ x: place(record), y: sum / weight, raw, step: record.step });
+const measuredAlong = new WeakMap();
+
+/** The numbers of some things; Float64Array.from takes five times as long. */
+function column(some, number) {
+  const numbers = new Float64Array(some.length);
+  for (let at = 0; at < numbers.length; at++) numbers[at] = number(some[at]);
+  return numbers;
+}
+
+/** The columns of one entry along an axis, made once. */
+function columns(records, name, axis) {
+  if (!measuredAlong.has(records)) measuredAlong.set(records, new Map());
+  const known = measuredAlong.get(records);
+  const key = `${name} ${axis}`;
+  if (!known.has(key)) {
+    const some = having(records, name);
+    const place = placing(records, axis);
+    known.set(key, { x: column(some, place), raw: column(some, (record) => record[name]), step: column(some, ({ step }) => step) });
   }
-  return points;
+  return known.get(key);
+}
+
+/** Return the curve of one entry, {x, y, raw, step, length} with a column each, y being raw or smoothed over the records before. */
+export function curve(records, name, axis, smoothing = 0) {
+  const { x, raw, step } = columns(records, name, axis);
+  if (smoothing === 0) return { x, y: raw, raw, step, length: x.length };
+  const y = new Float64Array(x.length);
+  let [sum, weight] = [0, 0];
+  for (let at = 0; at < y.length; at++) {
+    sum = smoothing * sum + (1 - smoothing) * raw[at];
+    weight = smoothing * weight + (1 - smoothing);
+    y[at] = sum / weight;
+  }
+  return { x, y, raw, step, length: x.length };
+}
+
+/** Return the points of a curve for which something holds, given x and y. */
+export function only(points, fits) {
+  let first = 0;
+  while (first < points.length && fits(points.x[first], points.y[first])) first++;
+  if (first === points.length) return points;
+  const kept = [];
+  for (let at = 0; at < points.length; at++) if (at < first || fits(points.x[at], points.y[at])) kept.push(at);
+  const picked = (all) => column(kept, (at) => all[at]);
+  return { x: picked(points.x), y: picked(points.y), raw: picked(points.raw), step: picked(points.step), length: kept.length };
+}
+
+/** Return where the points from low to high begin and end. */
+export function within({ x }, low, high) {
+  return [firstNotBelow(x, low), firstAbove(x, high)];
+}
+
+const firstNotBelow = (all, value) => bisected(all, (one) => one < value);
+const firstAbove = (all, value) => bisected(all, (one) => one <= value);
+
+function bisected(all, isBefore) {
+  let [low, high] = [0, all.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(all[middle])) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Return all steps of some curves between two places, each once, in order. */
+export function stepsOf(curves, low, high) {
+  const parts = curves.map((points) => points.step.subarray(...within(points, low, high)));
+  const all = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all.sort().filter((step, place, sorted) => place === 0 || step !== sorted[place - 1]);
+}
+
+/** Return the last value up to a step, if there is one. */
+export function lastUpTo({ step, y }, wanted) {
+  return y[firstAbove(step, wanted) - 1];
 }
 
 /** Where a record stands: a validation counts no tokens and no time, it lies between its neighbours as its step does. */
@@ -80,27 +148,33 @@ export function ticks([low, high], logarithmic, count) {
   return found;
 }
 
-/** Return the points of a curve that a picture can show: of each column of pixels the lowest and the highest. */
-export function thinned(points, width) {
-  if (points.length <= 2 * width) return points;
-  const columns = new Map();
-  for (const point of points) {
-    const column = Math.floor(point[0]);
-    const seen = columns.get(column);
-    if (seen === undefined) columns.set(column, [point, point]);
-    else if (point[1] < seen[0][1]) seen[0] = point;
-    else if (point[1] > seen[1][1]) seen[1] = point;
+/**
+ * Return [[across, down]] of the points from `from` to `to` that a picture can show: all while they are few, else of
+ * each column of pixels the lowest and the highest. What a logarithm has no place for is left out.
+ */
+export function placed(xs, ys, [from, to], x, y, width) {
+  const found = [];
+  const few = to - from <= 2 * width;
+  let [edge, low, high] = [null, from, from]; // where the column ends: a logarithm for each, and not for each point
+  const flush = () => {
+    if (edge === null) return;
+    for (const at of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) found.push([x.place(xs[at]), y.place(ys[at])]);
+  };
+  for (let at = from; at < to; at++) {
+    if (ys[at] <= 0 && y.domain[0] > 0) continue;
+    if (few || edge === null || xs[at] >= edge) {
+      flush();
+      [edge, low, high] = [x.value(Math.floor(x.place(xs[at])) + 1), at, at];
+    } else if (ys[at] < ys[low]) low = at;
+    else if (ys[at] > ys[high]) high = at;
   }
-  return [...columns.values()].flatMap(([low, high]) => (low === high ? [low] : low[0] < high[0] ? [low, high] : [high, low]));
+  flush();
+  return found;
 }
 
 /** Return the place of the point nearest to an x, in points whose x grow. */
-export function nearest(points, x) {
-  let [low, high] = [0, points.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (points[middle].x < x) low = middle;
-    else high = middle;
-  }
-  return high < 0 ? -1 : Math.abs(points[low].x - x) <= Math.abs(points[high].x - x) ? low : high;
+export function nearest({ x: xs, length }, x) {
+  const high = Math.min(firstNotBelow(xs, x), length - 1);
+  const low = Math.max(0, high - 1);
+  return high < 0 ? -1 : Math.abs(xs[low] - x) <= Math.abs(xs[high] - x) ? low : high;
 }

@@ -1,7 +1,7 @@
 // What a picture of curves is drawn with: axes, lines, marks, and names.
 
 import { svg } from "/drawing/dom.js";
-import { thinned, ticks } from "./curves_data.js";
+import { placed, ticks, within } from "./curves_data.js";
 
 export const [LEFT, RIGHT, TOP, BOTTOM] = [52, 22, 26, 40];
 const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
@@ -44,14 +44,12 @@ function label(value) {
 /** A curve; what it was before smoothing lies behind it, faint; what is measured rarely has a dot each time. */
 export function strokes({ x, y, width }, { run, dotted, points }, smoothing) {
   const [low, high] = x.domain;
-  const inside = points.filter(({ x: at }) => at >= low && at <= high);
-  const path = (pick) => {
-    const placed = inside.filter((one) => pick(one) > 0 || y.domain[0] <= 0).map((one) => [x.place(one.x), y.place(pick(one))]);
-    return thinned(placed, width).map(([across, down], n) => `${n === 0 ? "M" : "L"}${across.toFixed(1)} ${down.toFixed(1)}`).join("");
-  };
-  const dots = dotted && inside.length <= 200 ? inside.map((one) => dot(x.place(one.x), y.place(one.y), 2.5)) : [];
-  const faint = smoothing > 0 && !dotted ? [svg("path", { class: "faint", d: path(({ raw }) => raw) })] : [];
-  return [svg("g", { class: `curve ${run.mark}` }, ...faint, svg("path", { d: path((one) => one.y), "stroke-width": dotted ? 1.5 : 2 }), ...dots)];
+  const inside = within(points, low, high);
+  const at = (values) => placed(points.x, values, inside, x, y, width);
+  const path = (values) => at(values).map(([across, down], n) => `${n === 0 ? "M" : "L"}${across.toFixed(1)} ${down.toFixed(1)}`).join("");
+  const dots = dotted && inside[1] - inside[0] <= 200 ? at(points.y).map(([across, down]) => dot(across, down, 2.5)) : [];
+  const faint = smoothing > 0 && !dotted ? [svg("path", { class: "faint", d: path(points.raw) })] : [];
+  return [svg("g", { class: `curve ${run.mark}` }, ...faint, svg("path", { d: path(points.y), "stroke-width": dotted ? 1.5 : 2 }), ...dots)];
 }
 
 /** A round mark; made of what a saved picture keeps. */

@@ -42,7 +42,7 @@ function keys({ store, lines, x }, event) {
     const { points } = lines[0];
     const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 10 : 1);
     const place = at === null ? points.length - 1 : nearest(points, at) + by;
-    store.set({ at: points[Math.max(0, Math.min(points.length - 1, place))].x });
+    store.set({ at: points.x[Math.max(0, Math.min(points.length - 1, place))] });
   } else if (event.key === "+" || event.key === "-") {
     const [low, high] = x.domain;
     const [middle, by] = [at ?? (low + high) / 2, event.key === "+" ? 0.5 : 2];

@@ -51,7 +51,7 @@ export function mount(host, app) {
   });
 
   const ends = [() => feed.end()];
-  const list = section("runs-list", "Runs", "Each run is one training of a model. Choose those to compare; a run that is being trained goes on by itself.", element("div", { class: "scroller runs-scroller" }, runsTable(store, choose)));
+  const list = section("runs-list", "Runs", "Each run is one training of a model. Choose those to compare; a run that is being trained goes on by itself.", element("div", { class: "scroller runs-scroller", tabindex: 0, role: "region", "aria-label": "All runs" }, runsTable(store, choose)));
   const charts = ["first", "second"].map((entry) => chartPart(store, entry, ends));
   const curvesPart = section("runs-curves", "Curves", "The loss says how wrong the model was about its examples: it falls while the model learns. Scores are measured on examples it was not trained on. Drag across a picture to look closer.",
     controls(store), element("div", { class: "runs-charts" }, ...charts), written);

@@ -7,7 +7,7 @@ import { swatch } from "./curves_ink.js";
 export function settingsTable(host, app, failed) {
   const known = new Map();
   const all = element("input", { type: "checkbox", id: "runs-all" });
-  const body = element("div", { class: "scroller runs-scroller" });
+  const body = element("div", { class: "scroller runs-scroller", tabindex: 0, role: "region", "aria-label": "Settings" });
   fill(host, element("p", {}, element("label", {}, all, " Show all settings, not only what differs")), body);
   let runs = [];
   const draw = () => fill(body, ...tables(runs.map((run) => ({ run, settings: known.get(run.id) })).filter(({ settings }) => settings), all.checked));

@@ -51,10 +51,10 @@ async function show(models) {
   remove = mount(host, { model, models, ask, askBytes, stream, place, themed });
 }
 
-/** Draw the links to the views, which take the text along. */
+/** Draw the links to the views, which take along the text and what stands beside it. */
 function drawLinks(model, fitting, view) {
-  const text = current().wishes.get("text");
-  const wishes = text ? { model: model.id, text } : { model: model.id };
+  const given = ["text", "before", "second"].map((name) => [name, current().wishes.get(name)]);
+  const wishes = { model: model.id, ...Object.fromEntries(given.filter(([, value]) => value)) };
   const focused = nav.contains(document.activeElement);
   if (nav.children.length !== fitting.length) fill(nav, ...fitting.map(() => element("a")));
   fitting.forEach(({ name, title }, place) => {

@@ -4,6 +4,7 @@ import { button, element, fill } from "/drawing/dom.js";
 import { Scope } from "/drawing/scope.js";
 import { Store } from "/drawing/store.js";
 import { palette } from "/drawing/theme.js";
+import { beside, inputOf } from "./beside.js";
 import { Context, depth, nLayers } from "./walk_context.js";
 import { map } from "./walk_map.js";
 import { pathOf } from "./walk_path.js";
@@ -14,6 +15,7 @@ import { strips } from "./walk_strip.js";
 import { whereabouts } from "./walk_whereabouts.js";
 
 const NEAR = "500px";
+const NO_CHANCE = { beam: 1, max_tokens: 20 }; // so that a link shows the same to everyone
 let styled = null; // the style sheet, from when it is first needed
 
 /** Draw the view into an element; return a function that removes it. */
@@ -24,31 +26,36 @@ export function mount(host, app) {
   const to = element("select", { "aria-label": "Into" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (place.get("to") ?? model.example.to) }, name)));
   const problem = element("p", { class: "problem", role: "alert" });
   const body = element("div", { class: "walk" });
-  const form = element("form", { class: "ask" }, input, model.languages.length > 1 ? to : null, button("Walk through", () => {}, { type: "submit", class: "main" }));
+  const { within, below, wishes } = beside(model, place, () => anew());
+  const form = element("form", { class: "ask" }, input, within, model.languages.length > 1 ? to : null, button("Walk through", () => {}, { type: "submit", class: "main" }));
   let remove = () => {};
   let latest = 0;
   const start = async () => {
     const turn = ++latest;
     const language = model.languages.length > 1 ? { to: to.value } : {};
+    const given = { text: input.value, ...wishes() };
     problem.textContent = "";
     try {
-      const trace = await app.ask("/trace", { model: model.id, input: input.value, ...language, probes: [], readout: false });
+      const trace = await app.ask("/trace", { model: model.id, input: inputOf(given), ...language, ...(model.task === "language-model" ? NO_CHANCE : {}), probes: [], readout: false });
       await styled; // pictures are as wide as it lets them be
       if (turn !== latest) return;
       if (rowsOf(trace) === 0) throw new Error("There is nothing to follow: type a sentence.");
       remove();
-      place.set({ text: input.value, ...language });
+      place.set({ ...given, ...language });
       remove = walk(body, app, trace);
     } catch (error) {
       if (turn === latest) problem.textContent = error.message;
     }
   };
+  const anew = () => {
+    place.set({ token: null, row: null, key: null }); // places in what was read before
+    start();
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    place.set({ token: null, row: null, key: null });
-    start();
+    anew();
   });
-  fill(host, form, problem, body);
+  fill(host, form, below, problem, body);
   start();
   return () => {
     latest++;

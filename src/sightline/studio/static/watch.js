@@ -6,11 +6,11 @@ import { readTrace } from "/drawing/reading.js";
 import { bench } from "./watch_bench.js";
 import { asking } from "./watch_form.js";
 import { bodiesFor, byAttention } from "./watch_bodies.js";
+import { slices } from "./watch_slices.js";
 import { fromPlace, headsIn, remember } from "./watch_place.js";
 
 const styles = element("link", { rel: "stylesheet", href: "/studio/watch.css" });
 const LONGEST_FILM = 40; // steps that play by themselves
-const TOO_LONG = "This is too long for all heads to be looked at together: give a shorter text.";
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
@@ -19,9 +19,11 @@ export function mount(host, app) {
   const seen = { whole: null, wishes: null, store: null, ends: [] };
   let request = new AbortController();
   document.head.append(styles);
-  fill(host, form.node, seat);
+  const sliced = slices(app.place, () => look({ without: seen.store.state.knocked.without }));
+  fill(host, form.node, sliced.node, seat);
 
-  const fetched = async (body, signal) => readTrace(await app.askBytes("/trace", body, { signal }));
+  const read = async (body, signal) => readTrace(await app.askBytes("/trace", body, { signal }));
+  const fetched = (body, signal) => sliced.fetched(body, (slice) => read(slice, signal));
 
   /** Ask for what the form says, without some heads; what was asked before is let go of. */
   async function look({ without = [], plays = false, measured = app.place.get("worth") === "1" } = {}) {
@@ -29,21 +31,22 @@ export function mount(host, app) {
     const { signal } = (request = new AbortController());
     const wishes = form.wishes();
     const bodies = bodiesFor(app.model, wishes, measured);
+    const asked = () => JSON.stringify([bodies.whole, sliced.layer()]);
     seat.ariaBusy = "true";
     form.problem("");
     app.place.set({ ...wishes, worth: measured ? 1 : null });
     try {
-      const kept = seen.whole !== null && seen.wishes === JSON.stringify(bodies.whole);
+      const kept = seen.whole !== null && seen.wishes === asked();
       const whole = kept ? seen.whole : await fetched(bodies.whole, signal);
       const [trace, again] = without.length === 0 ? [whole, null] : await Promise.all([
         fetched(bodies.without(byAttention(without)), signal),
-        fetched(bodies.again(whole, byAttention(without)), signal),
+        read(bodies.again(whole, byAttention(without)), signal),
       ]);
-      Object.assign(seen, { whole, wishes: JSON.stringify(bodies.whole) });
+      Object.assign(seen, { whole, wishes: asked() });
       draw(trace, { without, again, whole }, { plays, kept });
     } catch (error) {
       if (error.name === "AbortError") return;
-      form.problem(error.message.includes("more than the limit") ? TOO_LONG : error.message);
+      form.problem(error.message);
     }
     if (!signal.aborted) seat.ariaBusy = "false";
   }

@@ -1,10 +1,13 @@
 // What the server is asked for: the whole model at work, the same without some heads, and what these did to the output.
 
+import { inputOf } from "./beside.js";
+
 const QUICK = 2e8; // parameters times letters up to which the worth of every head is measured at once
 
 /** Return the bodies of requests to /trace for what the form says. */
-export function bodiesFor(model, { text, to, beam, length }, measured) {
-  const given = { model: model.id, input: text, format: "drawing", ...(to === null ? {} : { to }) };
+export function bodiesFor(model, wishes, measured) {
+  const { text, to, beam, length } = wishes;
+  const given = { model: model.id, input: inputOf(wishes), format: "drawing", ...(to === null ? {} : { to }) };
   const written = { ...(beam === null ? {} : { beam: Number(beam), hypotheses: Number(beam) > 1 }), ...(length === null ? {} : { max_tokens: Number(length) }) };
   const worth = measured || model.parameters * text.length < QUICK;
   return {

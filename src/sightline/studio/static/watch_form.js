@@ -1,6 +1,7 @@
 // The form of Watch: a text, and what else this kind of model can be asked for.
 
 import { element, fill } from "/drawing/dom.js";
+import { beside } from "./beside.js";
 
 const KINDS = {
   translation: { label: "A sentence to translate", verb: "Translate" },
@@ -22,13 +23,14 @@ export function asking(model, place, submit) {
   const to = model.languages.length > 1 ? select("Into", model.languages.map((language) => [language, named(language)]), place.get("to") ?? model.example.to) : null;
   const beam = writes ? select("Beam", [["1", "1"], ["4", "4"], ["8", "8"]], place.get("beam") ?? (goes ? "1" : "4"), "How many beginnings the search keeps in mind at once") : null;
   const length = goes ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), place.get("length") ?? "20", "The most that are written") : null;
+  const { within, below, wishes } = beside(model, place, submit);
   const problem = element("p", { class: "problem", role: "alert" });
   const go = element("button", { type: "submit", class: "main" }, verb);
-  const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, ...[to, beam, length].map((one) => one?.node), go);
+  const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, within, ...[to, beam, length].map((one) => one?.node), go);
   const value = (one) => one?.input.value ?? null;
   return {
-    node: element("div", {}, node, problem),
-    wishes: () => ({ text: text.value, to: value(to), beam: value(beam), length: value(length) }),
+    node: element("div", {}, node, below, problem),
+    wishes: () => ({ text: text.value, to: value(to), beam: value(beam), length: value(length), ...wishes() }),
     problem: (sentence) => fill(problem, sentence),
   };
 }

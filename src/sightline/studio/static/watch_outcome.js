@@ -4,6 +4,8 @@ import { element } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
 import { clipped } from "/drawing/texts.js";
 
+const LONGEST = 160; // letters of what was given
+
 /** Return the nodes of that line; where heads are silent, what it was with them comes first. */
 export function outcome(trace, { whole, without }) {
   if (without.length === 0) return withNumber(trace);
@@ -21,11 +23,16 @@ function withNumber(trace) {
 /** Return what a trace says as nodes, what was given in a soft colour. */
 export function said(trace) {
   const { source, steps, task, target } = trace;
-  if (task === "language-model") return [element("bdi", { class: "given" }, source.text), element("bdi", { class: "says" }, target.text)];
+  if (task === "language-model") return [element("bdi", { class: "given" }, ending(source.text)), element("bdi", { class: "says" }, target.text)];
   if (trace.family !== "bert") return [element("bdi", { class: "says" }, target.text)];
   if (steps.length === 0) return [element("bdi", { class: "given" }, source.text)];
   if (task === "masked-language-model") return filled(source, steps);
   return steps.map(({ candidates, chosen }) => element("b", { class: "says" }, `${clipped(candidates[chosen].text)} `));
+}
+
+/** The end of a long text: all of it stands below, token by token. */
+function ending(text) {
+  return text.length > 2 * LONGEST ? `… ${text.slice(-LONGEST)}` : text;
 }
 
 /** The text with the likeliest words in its gaps. */

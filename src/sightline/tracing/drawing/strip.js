@@ -130,6 +130,7 @@ function tint(chip, colour) {
 /** Scroll a strip of many rows to the token that matters, the row before it on top, and nothing else. */
 function keepInView(chip) {
   const list = chip.parentElement;
+  if (list === null) return; // drawn anew meanwhile
   const top = chip.offsetTop - list.scrollTop;
   if (top < 0 || top + chip.offsetHeight > list.clientHeight) list.scrollTop = chip.offsetTop - chip.offsetHeight - 2 * GAP;
 }

@@ -1,0 +1,1 @@
+"""`make results`: published results, reproduced and beaten on a laptop's processor. One command a row, resumable."""

@@ -1,0 +1,203 @@
+"""The rows, in order of worth. Settings were tuned on validation sets alone (docs/log.md says what was tried)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from making.results.corpora import sentences_of_wikitext, two_parts_of_shakespeare
+from making.results.row import Row, Training, Trial, seeds
+
+MULTI30K = ("train", "val", "test_2016_flickr")
+
+
+def files(pattern: str, **parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that a pattern gives with every combination of some parts."""
+    return tuple(pattern.format(**dict(zip(parts, chosen, strict=True))) for chosen in product(*parts.values()))
+
+
+TOKENISED = tuple(
+    f"data.{name}={part}.lc.norm.tok.{language}"
+    for name, part, language in (
+        ("train", "train", "en"),
+        ("train_target", "train", "de"),
+        ("valid", "val", "en"),
+        ("valid_target", "val", "de"),
+    )
+)
+TOKENISED_TEST = "DATA/multi30k/tok/test_2016_flickr.lc.norm.tok"
+
+
+def multi30k_tokenised(seed: int) -> Trial:
+    """The model of Wu et al. 2021, with R-Drop, and trained as the recipe does: Muon, a running average of weights."""
+    settings = (
+        "data.folder=DATA/multi30k/tok", *TOKENISED, "tokenizer.vocab_size=10000",
+        "training.max_epochs=30", "training.agreement=3", "model.dropout=0.2", f"training.seed={seed}",
+    )  # fmt: skip
+    return Trial(
+        f"seed {seed}",
+        (Training(f"seed-{seed}", "multi30k", settings),),
+        ("--source", f"{TOKENISED_TEST}.en", "--target", f"{TOKENISED_TEST}.de", "--tokenize", "none"),
+    )
+
+
+def multi30k_raw(source: str, target: str) -> Trial:
+    """The recipe as it is shipped, in one direction."""
+    turned = tuple(
+        f"data.{name}={part}.{language}"
+        for part, names in (("train", ("train", "train_target")), ("val", ("valid", "valid_target")))
+        for name, language in zip(names, (source, target), strict=True)
+    )
+    test = f"DATA/multi30k/test_2016_flickr.{source}", f"DATA/multi30k/test_2016_flickr.{target}"
+    return Trial(
+        f"{source} → {target}",
+        (Training(f"{source}-{target}", "multi30k", ("data.folder=DATA/multi30k", *turned)),),
+        ("--source", test[0], "--target", test[1]),
+    )
+
+
+def shakespeare(name: str, folder: str, *settings: str) -> Trial:
+    """Tiny Shakespeare, cut as nanoGPT cuts it."""
+    files = ("data.folder=RUNS/shakespeare", "data.train=train.txt", "data.valid=val.txt")
+    return Trial(
+        name,
+        (Training(folder, "shakespeare", (*files, *settings)),),
+        ("--text", "RUNS/shakespeare/val.txt", "--documents", "file"),
+    )
+
+
+def dailydialog() -> Trial:
+    """The chat recipe as it is shipped, on other dialogues."""
+    settings = (
+        "data.folder=DATA/dailydialog", "data.train=train.jsonl", "data.valid=validation.jsonl", "data.columns=dialog",
+        "training.best_by=loss",
+    )  # fmt: skip
+    test = ("--dialogues", "DATA/dailydialog/test.jsonl", "--columns", "dialog")
+    return Trial("chat", (Training("chat", "chat", settings),), test)
+
+
+MINI = ("model.preset=bert-mini", "tokenizer.vocab_size=8000")
+BERT = Training(
+    "pretrained",
+    "masked-language-model",
+    (
+        "data.folder=RUNS/bert", "data.train=wikitext-train.txt", "data.valid=wikitext-valid.txt",
+        *MINI, "training.max_epochs=10",
+    ),
+)  # fmt: skip
+
+
+def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
+    """A classifier that goes on from the pre-trained model, or the same one from random weights."""
+    columns, *kind = COLUMNS[task]
+    start = ("model.start=RUNS/bert/pretrained",) if pretrained else MINI
+    settings = (
+        f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *kind, *start,
+        f"training.max_epochs={EPOCHS[task]}", f"training.seed={seed}",
+    )  # fmt: skip
+    how = "pre-trained" if pretrained else "from scratch"
+    own = Training(f"{task}-{how.replace(' ', '-')}-{seed}", "classification", settings)
+    return Trial(
+        f"{task}, {how}, seed {seed}",
+        (BERT, own) if pretrained else (own,),
+        ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *(["--pair"] if kind else [])),
+    )
+
+
+COLUMNS = {"sst2": ("sentence,label",), "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair")}
+EPOCHS = {"sst2": 3, "mrpc": 8}
+
+
+def all_fine_tuned() -> tuple[Trial, ...]:
+    """Both tasks, with and without what was learned before, five seeds each."""
+    return tuple(
+        fine_tuned(task, pretrained=pretrained, seed=seed)
+        for task in COLUMNS
+        for pretrained in (True, False)
+        for seed in range(1, 6)
+    )
+
+
+def wikitext() -> Trial:
+    """A language model of pieces of words, its perplexity stated for words."""
+    settings = (
+        "data.folder=DATA/wikitext2", "data.train=train.raw.txt", "data.valid=valid.raw.txt", "data.documents=file",
+        "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=256", "model.n_heads=4", "model.d_ff=1024",
+        "model.max_length=256", "model.dropout=0.2", "model.positions=rotary", "training.max_epochs=10",
+    )  # fmt: skip
+    test = ("--text", "DATA/wikitext2/test.raw.txt", "--documents", "file")
+    return Trial("word-level", (Training("pieces", "language-model", settings),), test)
+
+
+def for_words_and_lines(scores: Mapping[str, object]) -> float:
+    """Perplexity as word-level models state it: the end of a line is a word, whatever pieces a model spells with."""
+    nats = float(str(scores["loss"])) * int(str(scores["tokens"]))
+    return math.exp(nats / WORDS_AND_LINES)
+
+
+WORDS_AND_LINES = 245_569
+"""Of the test set of WikiText-2."""
+
+ROWS = (
+    Row(
+        "multi30k-tok",
+        "Multi30k en → de, lower-cased and tokenised, test_2016_flickr; 4+4 layers, 128 wide, 2.6 M parameters",
+        "bleu",
+        "41.02 (Wu et al. 2021, Transformer-tiny)",
+        files("multi30k/tok/{part}.lc.norm.tok.{side}", part=MULTI30K, side=("en", "de")),
+        seeds(multi30k_tokenised, n=3),
+        also=("chrf",),
+    ),
+    Row(
+        "multi30k",
+        "Multi30k as it is written, test_2016_flickr; the recipe `multi30k`",
+        "bleu",
+        "",
+        files("multi30k/{part}.{side}", part=MULTI30K, side=("en", "de")),
+        (multi30k_raw("en", "de"), multi30k_raw("de", "en")),
+        also=("chrf",),
+    ),
+    Row(
+        "shakespeare",
+        "tiny Shakespeare, a letter at a time, loss on the whole validation part",
+        "loss",
+        "1.88 (nanoGPT's CPU setting, on random parts of it); 1.4697 (its GPU setting, 6 layers, 384 wide)",
+        ("tinyshakespeare/input.txt",),
+        (
+            shakespeare("nanoGPT's model and tokens", "nanogpt", "training.best_by=last"),
+            shakespeare(
+                "15 minutes, any recipe", "free", "model.d_model=192", "model.d_ff=768", "model.max_length=256",
+                "model.positions=rotary", "model.dropout=0.1", "training.batch_tokens=4096", "training.max_steps=1400",
+                "training.max_minutes=15", "training.best_by=last",
+            ),
+        ),
+        two_parts_of_shakespeare,
+        places=3,
+    ),
+    Row(
+        "dailydialog",
+        "DailyDialog, replies of the test set",
+        "perplexity_per_word",
+        "",
+        files("dailydialog/{part}.jsonl", part=("train", "validation", "test")),
+        (dailydialog(),),
+    ),
+    Row(
+        "bert",
+        "BERT-mini pre-trained on WikiText-2, then SST-2 and MRPC (their dev sets)",
+        "accuracy",
+        "",
+        files("{task}/{part}.tsv", task=("sst2", "mrpc"), part=("train", "dev"))
+        + files("wikitext2/{part}.raw.txt", part=("train", "valid")),
+        all_fine_tuned(),
+        sentences_of_wikitext,
+    ),
+    Row(
+        "wikitext2",
+        "WikiText-2 language model, test set, perplexity for each word and line end (245,569)",
+        "perplexity for words and lines",
+        "",
+        files("wikitext2/{part}.raw.txt", part=("train", "valid", "test")),
+        (wikitext(),),
+        derive=for_words_and_lines,
+    ),
+)  # fmt: skip

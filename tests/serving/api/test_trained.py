@@ -1,0 +1,122 @@
+"""Models that have really learned something, asked as people ask them: each answer is the pipeline's own."""
+
+from collections.abc import Iterator
+
+import httpx
+import openai
+import pytest
+import torch
+
+from sightline.pipelines import Pipeline, load
+from sightline.serving import ServingSettings, background
+from sightline.serving.service import service
+
+NAMES = ("phrases", "gpt", "bert", "classes", "talk")
+
+
+@pytest.fixture(scope="module")
+def models(trained) -> dict[str, Pipeline]:
+    return {name: load(trained(name)) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def url(models) -> Iterator[str]:
+    with background(service(models, ServingSettings(port=0))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def http(url) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=60) as asking:
+        yield asking
+
+
+@pytest.fixture(scope="module")
+def client(url) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="not-needed", max_retries=0, timeout=60) as asking:
+        yield asking
+
+
+def test_all_five_are_there(client):
+    assert [model.id for model in client.models.list()] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("asked", "own"),
+    [
+        ({"temperature": 0}, {"sample": False}),
+        ({"temperature": 0.7, "seed": 5}, {"sample": True, "temperature": 0.7, "seed": 5}),
+        ({"extra_body": {"beam": 4}}, {"beam": 4}),
+        ({"temperature": 0, "stop": ["."]}, {"sample": False, "stop": (".",)}),
+    ],
+)
+def test_a_completion_is_streamed_is_the_pipelines(client, models, asked, own):
+    prompts = ["The model", "| T13 malformed"]
+    options = {"model": "gpt", "prompt": prompts, "max_tokens": 24, **asked}
+    whole = [choice.text for choice in client.completions.create(**options).choices]
+    streamed = ["", ""]
+    for chunk in client.completions.create(**options, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    alone = [models["gpt"].generate(prompt, max_length=24, **own) for prompt in prompts]
+    assert whole == streamed == alone
+
+
+def test_a_chat_replies_as_it_was_taught(client, models):
+    turns = ["Hello", "Hi!", "What is your name?"]
+    roles = ("user", "assistant", "user")
+    messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
+    for said in (messages[:1], messages):
+        whole = client.chat.completions.create(model="talk", messages=said).choices[0].message.content
+        chunks = client.chat.completions.create(model="talk", messages=said, stream=True)
+        streamed = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+        assert whole == streamed == models["talk"].reply([message["content"] for message in said])
+    assert client.chat.completions.create(model="talk", messages=messages[:1]).choices[0].message.content == "Hi!"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_embeddings_are_the_pipelines(client, models, name):
+    texts = ["Hello", "the old cat never sleeps here ."]
+    answer = client.embeddings.create(model=name, input=texts)
+    assert torch.equal(torch.tensor([one.embedding for one in answer.data]), models[name].embed(texts))
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_translations_are_the_pipelines(http, models, target):
+    texts = ["Where is the station?", "Good morning!"]
+    wanted = models["phrases"].translate(texts, to=target)
+    ask = {"q": texts, "source": "en", "target": target, "format": "text", "api_key": ""}
+    assert http.post("/translate", json=ask).json() == {"translatedText": wanted}
+    assert http.post("/translate", data={**ask, "q": texts[0]}).json() == {"translatedText": wanted[0]}
+    assert all(text.strip() for text in wanted)
+
+
+def test_a_translation_into_each_language_is_another(http):
+    ask = {"q": "Good morning!", "source": "en"}
+    found = [http.post("/translate", json={**ask, "target": code}).json()["translatedText"] for code in ("de", "fr")]
+    assert found[0] != found[1]
+
+
+def test_languages_are_those_that_were_learned(http, models):
+    codes = models["phrases"].languages
+    found = {one["code"]: one for one in http.get("/languages").json()}
+    assert set(found) == set(codes)
+    assert found["de"]["name"] == "German"
+    assert set(found["de"]["targets"]) == set(codes) - {"de"}
+
+
+def test_gaps_are_filled_as_the_pipeline_does(http, models):
+    text = "the old cat never [MASK] here ."
+    gaps = http.post("/fill", json={"input": text, "n": 3}).json()["data"][0]
+    wanted = models["bert"].fill(text, n=3)
+    assert [[one["text"] for one in gap] for gap in gaps] == [[one.text for one in gap.candidates] for gap in wanted]
+    probabilities = [one.probability for one in wanted[0].candidates]
+    assert [one["probability"] for one in gaps[0]] == pytest.approx(probabilities, abs=1e-6)
+
+
+def test_classes_are_found_as_was_learned(http, models):
+    texts = ["the old cat never sleeps here .", "the grey dogs often bark outside ."]
+    found = http.post("/classify", json={"input": texts}).json()["data"]
+    wanted = models["classes"].classify(texts)
+    assert [one["label"] for one in found] == [one.label for one in wanted] == ["one", "many"]
+    assert found[0]["probabilities"] == pytest.approx(wanted[0].probabilities, abs=1e-6)

@@ -1,0 +1,205 @@
+"""Three hundred ways out of a folder, in every place where a client can write: none leads anywhere (T25)."""
+
+import functools
+import os
+import sys
+import threading
+import urllib.parse
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.staticfiles import StaticFiles
+
+from pipelines.tiny import filler_bundle, generator_bundle, many_languages_bundle
+from sightline.pipelines import Filler, Generator, Translator
+from sightline.serving import Application, ServingSettings, background
+from sightline.serving.service import service
+from sightline.studio import site
+
+from .example import example_app
+from .wire import all_at_once, statuses
+
+STEPS = [
+    "..", "%2e%2e", ".%2e", "..%2f", "%2e%2e%2f", "%252e%252e", "%25252e%25252e", "..\\", "..%5c", "..%255c",
+    "....//", "....\\\\", "./..", ".%00.", "..%00", "..%09", "..%20", "..;", "..;a=b", "%c0%ae%c0%ae", "..%c0%af",
+    "%e0%80%ae%e0%80%ae", "․․", "．．", "..∕", "..⁄", "..／", "%uff0e%uff0e", "..%u2215",
+]  # fmt: skip
+"""One folder up: plain, encoded once, twice, wrongly, and with characters that only look alike."""
+FILES = ["secret.txt", "etc/passwd", "proc/self/environ", "%00/secret.txt", "C:/windows/win.ini"]
+CLIMBS = [f"{'/'.join([step] * depth)}/{file}" for step in STEPS for depth in (1, 8) for file in FILES]
+OTHERS = [
+    "/etc/passwd", "//etc/passwd", "///etc/passwd", "/%2fetc/passwd", "%2fetc%2fpasswd", "/etc/passwd%00.txt",
+    "/etc/./passwd", "/etc//passwd", "/proc/self/fd/0", "/proc/self/cwd/secret.txt", "/proc/1/root/etc/passwd",
+    "/dev/zero", "/dev/stdin", "~/.ssh/id_rsa", "~root/.profile", "$HOME/.ssh/id_rsa", "${HOME}", "%HOME%",
+    "file:///etc/passwd", "file://localhost/etc/passwd", "http://127.0.0.1:1/secret.txt", "ftp://x/secret.txt",
+    "C:\\windows\\win.ini", "C:secret.txt", "c:/secret.txt", "\\\\server\\share\\secret.txt", "//server/share/x",
+    "\\\\?\\C:\\secret.txt", "\\\\.\\PhysicalDrive0", "CON", "NUL", "secret.txt::$DATA", "secret.txt%20", "secret.txt.",
+    "link", "link/secret.txt", "link/../secret.txt", "link/..%2fsecret.txt", "file-link", "loop", "loop/loop/loop",
+    "page.txt/../../secret.txt", "page.txt%00", "page.txt\x00../../secret.txt", "%00", "%0a/secret.txt",
+    "a" * 300, "a/" * 300, "../" * 300 + "secret.txt", "a" * 3000, "%2e%2e%2f" * 200, "\u202etxt.terces",
+    "\ufeff../secret.txt",
+]  # fmt: skip
+"""Absolute ones, other protocols, other systems, links, ends of strings, and long ones."""
+PAYLOADS = CLIMBS + OTHERS
+OPENED: list[str] = []
+WATCHED = ("sightline-server", "sightline-models", "AnyIO", "asyncio")
+
+
+@pytest.fixture
+def opened() -> list[str]:
+    """Every file that the server's threads open. A hook cannot be taken away, so it is laid once and then sleeps."""
+    if not hasattr(sys, "_sightline_hook"):
+        sys._sightline_hook = True
+
+        def note(event: str, arguments: tuple) -> None:
+            if event == "open" and threading.current_thread().name.startswith(WATCHED):
+                OPENED.append(str(arguments[0]))
+
+        sys.addaudithook(note)
+    OPENED.clear()
+    return OPENED
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder to be served, with links that lead out of it, and a secret beside it."""
+    made = tmp_path / "static"
+    made.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (made / "page.txt").write_text("page")
+    (made / "link").symlink_to(tmp_path)
+    (made / "file-link").symlink_to(tmp_path / "secret.txt")
+    (made / "loop").symlink_to("loop")
+    return made
+
+
+def quoted(payload: str) -> str:
+    """Return a payload as it can stand in the first line of a request: what is encoded already stays as it is."""
+    return urllib.parse.quote(payload, safe="/%\\;:$~")
+
+
+def ask_all(url: str, targets: list[str]) -> list[tuple[str, bytes]]:
+    """Ask for addresses, as raw as they are."""
+    answers = []
+    for begin in range(0, len(targets), 150):
+        some = targets[begin : begin + 150]
+        heads = [f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode() for target in some]
+        answers += [
+            (target, answer or b"") for target, answer in zip(some, all_at_once(url, heads, seconds=30), strict=True)
+        ]
+    return answers
+
+
+def assert_nothing_found(answers: list[tuple[str, bytes]]) -> None:
+    """Every answer is a refusal that tells nothing."""
+    for target, answer in answers:
+        body = answer.partition(b"\r\n\r\n")[2]
+        assert statuses(answer)[0] in (400, 404), (target, answer[:200])
+        assert b"secret" not in body, target
+        assert b"root:" not in body, target
+
+
+def test_t25_there_are_three_hundred_and_no_two_are_alike():
+    assert len(set(PAYLOADS)) == len(PAYLOADS) >= 300
+
+
+def test_t25_no_address_leads_out_of_a_served_folder(folder, opened):
+    (folder / "loop").unlink()  # Starlette's files, which are mounted here only, would fail
+    app = example_app()
+    app.mount("/static", StaticFiles(directory=folder))
+    with background(app) as url:
+        assert httpx.get(f"{url}/static/page.txt").text == "page"
+        httpx.get(f"{url}/v1/things/a?size=x")  # FastAPI looks up where an endpoint stands, once
+        httpx.post(f"{url}/v1/echo", json={})
+        opened.clear()
+        places = ("/static/{}", "/v1/things/../{}", "/v1/things/a?size={}")
+        assert_nothing_found(ask_all(url, [place.format(quoted(one)) for one in PAYLOADS for place in places]))
+        with httpx.Client(base_url=url) as client:
+            for payload in PAYLOADS[::10]:
+                assert client.post("/v1/echo", json={"text": payload, "kind": payload}).status_code == 400
+    assert outside(opened, folder) == []
+
+
+FIELDS = [
+    ("/v1/completions", lambda text: {"model": text, "prompt": "a"}),
+    ("/v1/embeddings", lambda text: {"model": text, "input": "a"}),
+    ("/translate", lambda text: {"q": "a", "target": text, "model": "phrases"}),
+    ("/translate", lambda text: {"q": "a", "target": "de", "source": text, "model": text}),
+    ("/fill", lambda text: {"input": text}),
+    ("/trace", lambda text: {"model": "gpt", "input": "the", "probes": [text], "to": text}),
+    ("/studio-api/runs/x/trace", lambda text: {"input": text, "to": text, "step": None}),
+]
+"""Body fields of the models' routes and of the studio's: names, languages, probes, texts without a gap."""
+
+
+def studio(folder: Path) -> Application:
+    """The real service with the studio, whose runs are in the folder."""
+    pipelines = {"gpt": Generator(generator_bundle()), "phrases": Translator(many_languages_bundle())}
+    pipelines["bert"] = Filler(filler_bundle())
+    routers = functools.partial(site.routers, runs=folder)
+    return service(pipelines, ServingSettings(port=0), more_routers=routers, public_paths=site.public_paths())
+
+
+PLACES = (
+    *("/v1/models/{}", "/studio/{}", "/drawing/{}"),
+    *("/studio-api/runs/{}/settings", "/studio-api/runs/{}/metrics", "/studio-api/runs/x/metrics?tag={}"),
+)
+"""Every address of the service that has a part to be chosen."""
+
+
+def test_t25_no_address_of_the_service_leads_to_a_file(folder, opened):
+    no_address_leads_to_a_file(folder, opened, each_at=1)
+
+
+@pytest.mark.slow
+def test_t25_every_payload_in_every_address(folder, opened):
+    no_address_leads_to_a_file(folder, opened, each_at=len(PLACES))
+
+
+def no_address_leads_to_a_file(folder: Path, opened: list[str], *, each_at: int) -> None:
+    """Put every payload into so many of the places, each time into others."""
+    places = [PLACES[(number + n) % len(PLACES)] for number in range(len(PAYLOADS)) for n in range(each_at)]
+    payloads = [quoted(payload) for payload in PAYLOADS for _ in range(each_at)]
+    with background(studio(folder)) as url:
+        ask_all(url, ["/v1/models/gpt", "/studio/x", "/drawing/x", "/studio-api/runs"])
+        opened.clear()
+        assert_nothing_found(
+            ask_all(url, [place.format(payload) for place, payload in zip(places, payloads, strict=True)])
+        )
+    assert outside(opened, folder) == []
+
+
+def test_t25_no_field_of_the_service_leads_to_a_file(folder, opened):
+    with background(studio(folder)) as url, httpx.Client(base_url=url, timeout=30) as client:
+        for path, body in FIELDS:
+            client.post(path, json=body("first"))
+        opened.clear()
+        for number, payload in enumerate(PAYLOADS):
+            path, body = FIELDS[number % len(FIELDS)]
+            answer = client.post(path, json=body(payload))
+            assert answer.status_code in (400, 404), (path, payload, answer.text)
+            assert "secret" not in answer.text
+            assert "root:" not in answer.text
+    assert outside(opened, folder) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(FIELDS)))
+def test_t25_every_payload_in_every_field(folder, opened, number):
+    path, body = FIELDS[number]
+    with background(studio(folder)) as url, httpx.Client(base_url=url, timeout=30) as client:
+        client.post(path, json=body("first"))
+        opened.clear()
+        for payload in PAYLOADS:
+            answer = client.post(path, json=body(payload))
+            assert answer.status_code in (400, 404), (path, payload, answer.text)
+            assert "secret" not in answer.text
+    assert outside(opened, folder) == []
+
+
+def outside(opened: list[str], folder: Path) -> list[str]:
+    """Return the files that were opened beyond the folder, and are no part of the program itself."""
+    program = [os.path.realpath(root) for root in (sys.prefix, sys.base_prefix, str(Path(site.__file__).parents[1]))]
+    real = [os.path.realpath(path) for path in opened]
+    return [path for path in real if not path.startswith((str(folder.resolve()), *program))]

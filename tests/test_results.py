@@ -1,0 +1,127 @@
+"""`make results`: rows can be carried out, what is done is not done again, and the tables say what was found."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from sightline.run.overrides import changed
+from sightline.run.recipe import read_recipe
+
+DOCS = Path(__file__).parents[1] / "docs"
+sys.path.insert(0, str(DOCS))  # what makes the documents stands beside them and is not part of the package
+carry = importlib.import_module("making.results.carry_out")
+row = importlib.import_module("making.results.row")
+rows = importlib.import_module("making.results.rows")
+table = importlib.import_module("making.results.table")
+corpora = importlib.import_module("making.results.corpora")
+
+TRIALS = [(one, trial) for one in rows.ROWS for trial in one.trials]
+
+
+@pytest.mark.parametrize(("one", "trial"), TRIALS, ids=lambda it: it.name)
+def test_every_training_of_every_row_is_one_that_can_be_asked_for(one, trial):
+    for training in trial.trainings:
+        recipe = changed(read_recipe(training.recipe), training.settings)
+        assert recipe.data.train
+    assert trial.test[0] in ("--source", "--text", "--labeled", "--dialogues")
+
+
+def test_names_are_the_rows_own():
+    assert len({one.name for one in rows.ROWS}) == len(rows.ROWS)
+    for one in rows.ROWS:
+        assert len({trial.name for trial in one.trials}) == len(one.trials)
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A row that takes seconds."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "text.txt").write_text("".join(f"small text number {n}\n\n" for n in range(60)))
+    sizes = ("model.d_model=8", "model.n_heads=2", "model.d_ff=16", "model.n_layers=1", "model.max_length=16")
+    settings = ("data.train=DATA/text.txt", "tokenizer.kind=characters", *sizes, "training.max_steps=2")
+    training = row.Training("run", "language-model", settings)
+    trial = row.Trial("seed 1", (training,), ("--text", "DATA/text.txt"))
+    return row.Row("tiny", "a tiny text", "loss", "1.00 (nobody)", ("text.txt",), (trial,), places=3)
+
+
+def test_row_is_trained_scored_and_not_trained_again(tiny, tmp_path):
+    places = carry.Places(tmp_path / "data", tmp_path / "runs")
+    first = carry.carried_out(tiny, tiny.trials[0], places)
+    assert first.scores["loss"] > 0
+    assert first.memory_mb > 50
+    assert first.commands[0].startswith("sightline train language-model data.train=DATA/text.txt")
+    assert first.commands[1] == "sightline evaluate RUNS/tiny/run --text DATA/text.txt"
+    before = (tmp_path / "runs/tiny/run/run.json").stat().st_mtime_ns
+    again = carry.carried_out(tiny, tiny.trials[0], places)
+    assert (tmp_path / "runs/tiny/run/run.json").stat().st_mtime_ns == before
+    assert (again.scores, again.minutes, again.memory_mb) == (first.scores, first.minutes, first.memory_mb)
+
+
+def test_training_that_was_stopped_is_not_done(tmp_path):
+    for outcome, done in (
+        ({}, False),
+        ({"outcome": {"ending": "signal"}}, False),
+        ({"outcome": {"ending": "steps"}}, True),
+    ):
+        (tmp_path / "run.json").write_text(json.dumps(outcome))
+        assert carry.ended(tmp_path) is done
+    assert not carry.ended(tmp_path / "nowhere")
+
+
+def test_missing_corpora_are_named(tiny, tmp_path):
+    assert tiny.missing(tmp_path / "data") == []
+    assert tiny.missing(tmp_path) == ["text.txt"]
+
+
+def record(trial: str, loss: float) -> dict[str, object]:
+    return {
+        "row": "tiny",
+        "trial": trial,
+        "commands": ["sightline train …"],
+        "commit": "abc",
+        "date": "2026-01-01",
+        "minutes": 2.5,
+        "memory_mb": 1234,
+        "scores": {"loss": loss, "bleu_signature": "tok:none"},
+    }
+
+
+def test_tables_have_scores_published_figures_and_commands(tiny):
+    kept = [record("seed 1", 1.25), record("seed 2", 1.35)]
+    full, short = table.in_full([tiny], kept), table.in_short([tiny], kept)
+    for text in ("1.250", "1.350", "1.00 (nobody)", "1,234 MB", "abc", "`tok:none`", "sightline train …"):
+        assert text in full
+    assert "**1.300 ± 0.071 (2 seeds)** | 1.00 (nobody)" in short
+    assert "Not run yet" in table.in_full([tiny], [])
+
+
+def test_documents_hold_what_was_kept():
+    """Whoever carries a row out has written the tables; nobody has changed them by hand."""
+    kept = json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
+    for path, made in ((DOCS / "results.md", table.in_full), (DOCS.parent / "README.md", table.in_short)):
+        text = path.read_text(encoding="utf-8")
+        assert table.woven(text, made(rows.ROWS, kept)) == text, path.name
+
+
+def test_table_needs_its_place():
+    with pytest.raises(SystemExit, match="marks"):
+        table.woven("no place", "made")
+
+
+def test_shakespeare_is_cut_where_nanogpt_cuts_it(tmp_path):
+    (tmp_path / "tinyshakespeare").mkdir()
+    (tmp_path / "tinyshakespeare" / "input.txt").write_text("abcdefghij" * 3)
+    corpora.two_parts_of_shakespeare(tmp_path, tmp_path)
+    assert [len((tmp_path / name).read_text()) for name in ("train.txt", "val.txt")] == [27, 3]
+
+
+def test_sentences_of_wikitext_stand_a_line_each(tmp_path):
+    (tmp_path / "wikitext2").mkdir()
+    text = " = Title = \n \n One sentence . Another one ! \n = = Section = = \n More . \n = Next = \n Last . \n"
+    for part in ("train", "valid"):
+        (tmp_path / "wikitext2" / f"{part}.raw.txt").write_text(text)
+    corpora.sentences_of_wikitext(tmp_path, tmp_path)
+    assert (tmp_path / "wikitext-train.txt").read_text() == "\nOne sentence .\nAnother one !\nMore .\n\nLast .\n"

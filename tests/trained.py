@@ -1,0 +1,90 @@
+"""Small models that have really learned something, for tests of what people see: trained once a run, a minute in all.
+
+By the command, as a person does it, and in a process that is not slowed down by the checks of the tests.
+"""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TINY = {"model.d_model": 64, "model.n_heads": 4, "model.d_ff": 128, "training.threads": 1}
+QUICK = {"training.optimizer": "muon", "training.learning_rate": 0.01}
+NOUNS = {"cat": "sleeps", "dog": "barks", "bird": "sings", "fish": "swims"}
+NOUNS |= {"cats": "sleep", "dogs": "bark", "birds": "sing", "fishes": "swim"}
+
+
+def toy_sentences(n: int) -> list[tuple[str, str]]:
+    """Sentences in which each noun has its verb, and whether it is one animal or many."""
+    chance = random.Random(1)  # noqa: S311
+    found = []
+    for _ in range(n):
+        noun, verb = chance.choice([*NOUNS.items()])
+        colour, adverb = chance.choice(["red", "old", "small", "grey"]), chance.choice(["often", "never", "always"])
+        number = "many" if noun.endswith("s") else "one"
+        found.append((f"the {colour} {noun} {adverb} {verb} {chance.choice(['here', 'there', 'outside'])} .", number))
+    return found
+
+
+def phrases(folder: Path) -> dict[str, object]:
+    """The demo's phrases, in its six languages."""
+    return {"training.max_steps": 200, "training.batch_tokens": 2500, **QUICK, **TINY}
+
+
+def writer(folder: Path) -> dict[str, object]:
+    """Running text: what this project says about itself."""
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    text = folder / "text.txt"
+    text.write_text("\n\n".join(page.read_text(encoding="utf-8") for page in pages), encoding="utf-8")
+    sizes = {"model.n_layers": 2, "model.max_length": 256, "tokenizer.vocab_size": 600}
+    return {"data.train": text, "training.max_steps": 120, "training.batch_tokens": 2048, **sizes, **QUICK, **TINY}
+
+
+def filler(folder: Path) -> dict[str, object]:
+    """Hidden words of the toy sentences."""
+    text = folder / "text.txt"
+    text.write_text("\n".join(sentence for sentence, _ in toy_sentences(3000)), encoding="utf-8")
+    sizes = {"model.n_layers": 2, "model.max_length": 64, "tokenizer.kind": "words", "tokenizer.vocab_size": 400}
+    rate = {**QUICK, "training.learning_rate": 0.02, "model.dropout": 0.0, "model.heads": "masked_words"}
+    return {"data.train": text, "training.max_steps": 450, "training.batch_tokens": 1024, **sizes, **rate, **TINY}
+
+
+def classifier(folder: Path) -> dict[str, object]:
+    """One animal, or many."""
+    table = folder / "labelled.tsv"
+    table.write_text("".join(f"{sentence}\t{number}\n" for sentence, number in toy_sentences(2000)), encoding="utf-8")
+    sizes = {"model.n_layers": 2, "model.max_length": 64, "tokenizer.kind": "words", "tokenizer.vocab_size": 400}
+    return {"data.train": table, "training.max_steps": 60, "training.batch_tokens": 2048, **sizes, **TINY}
+
+
+def chat(folder: Path) -> dict[str, object]:
+    """A few things that people say when they meet."""
+    said = [("Hello", "Hi!"), ("Hi how are you", "I am well."), ("What is your name?", "I am a small model.")]
+    said += [("Thank you", "You are welcome."), ("Bye", "See you soon."), ("Can you sing?", "Only a little.")]
+    table = folder / "dialogues.tsv"
+    table.write_text("".join(f"{turn}\t{reply}\n" for turn, reply in said * 20), encoding="utf-8")
+    sizes = {"model.n_encoder_layers": 2, "model.n_decoder_layers": 2, "tokenizer.vocab_size": 350}
+    rate = {"training.learning_rate": 0.003, "model.dropout": 0.0, "data.drop_duplicates": "false"}
+    return {"data.train": table, "training.max_steps": 80, "training.batch_tokens": 512, **sizes, **rate, **TINY}
+
+
+LESSONS: dict[str, tuple[str, Callable[[Path], dict[str, object]]]] = {
+    "phrases": ("phrases", phrases),
+    "gpt": ("language-model", writer),
+    "bert": ("masked-language-model", filler),
+    "classes": ("classification", classifier),
+    "talk": ("chat", chat),
+}
+
+
+def train(name: str, folder: Path) -> None:
+    """Train one of the models into a run folder."""
+    recipe, lesson = LESSONS[name]
+    data = folder.with_name(f"{folder.name}-data")
+    data.mkdir(parents=True, exist_ok=True)
+    settings = [f"{key}={value}" for key, value in lesson(data).items()]
+    command = [sys.executable, "-m", "sightline", "train", recipe, *settings, "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,62 @@
+"""Two readings of the same batch must agree: the loss is that of the paper (Liang et al. 2021), only smaller."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from sightline.training import loss as loss_module
+from sightline.training.agreement import cross_entropy, projected_agreement
+from sightline.training.objective import Objective
+
+from .examples import TASKS, feed_of, model_for
+
+
+def by_the_book(logits, targets, *, smoothing, agreement):
+    """The formula of the paper, by torch's own functions."""
+    p, q = F.log_softmax(logits, dim=1).chunk(2)
+    right = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    there = F.kl_div(q, p, log_target=True, reduction="sum")
+    back = F.kl_div(p, q, log_target=True, reduction="sum")
+    return right + agreement * (there + back) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
+def test_value_and_gradients_are_those_of_the_formula(monkeypatch, smoothing, with_bias, rows_at_once):
+    monkeypatch.setattr(loss_module, "CHUNK_BYTES", 2 * rows_at_once * 30 * 8)
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(20, 8), (30, 8), (30,)][: 3 if with_bias else 2]
+    leaves = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    targets = torch.randint(0, 30, (10,), generator=generator).repeat(2)
+    hidden, weight, bias = leaves if with_bias else (*leaves, None)
+    logits = F.linear(hidden, weight, bias)
+    expected = by_the_book(logits, targets, smoothing=smoothing, agreement=5.0)
+    found = projected_agreement(hidden, weight, targets, bias=bias, smoothing=smoothing, agreement=5.0)
+    assert_close(found, expected)
+    assert_close(cross_entropy(logits, targets, smoothing=smoothing, agreement=5.0), expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True
+    ):
+        assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_without_dropout_two_readings_agree_and_nothing_is_added(task):
+    model = model_for(task).eval()
+    for batch in feed_of(task).epoch(0):
+        once, twice = (Objective(0.1, 2.5, agreement=agreement)(model, batch) for agreement in (0.0, 5.0))
+        assert twice.count == once.count
+        assert_close(twice.total, once.total, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_with_dropout_they_do_not_and_it_counts(task):
+    model = model_for(task, dropout=0.3).train()
+    batch = feed_of(task).epoch(0)[0]
+    losses = []
+    for agreement in (1e-9, 5.0):
+        torch.manual_seed(1)
+        losses.append(float(Objective(agreement=agreement)(model, batch).total.detach()))
+    assert losses[1] > losses[0]
