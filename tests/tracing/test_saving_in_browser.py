@@ -17,6 +17,8 @@ __all__ = ["alone", "browser", "opened"]
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
+UNHURRIED = 110
+"""Milliseconds before a file is saved: Chromium silently drops the eleventh that a page saves within one second."""
 VIEWS = ["sentence", "lines", "glance", "film", "alignment", "tree", "lens", "worth"]
 
 
@@ -25,6 +27,7 @@ def saved(shown: Opened, view: str, kind: str) -> bytes:
     part = shown.page.locator(f".{view}-view")
     if not part.locator(".save-kinds").is_visible():
         part.locator(".save > button").click()
+    shown.page.wait_for_timeout(UNHURRIED)
     with shown.page.expect_download() as coming:
         part.locator(f"[aria-label='Save as {kind}']").click()
     assert coming.value.suggested_filename == f"sightline-{view}.{kind.lower()}"
