@@ -1,5 +1,6 @@
 """`make results`: rows can be carried out, what is done is not done again, and the tables say what was found."""
 
+import dataclasses
 import importlib
 import json
 import sys
@@ -51,13 +52,46 @@ def test_row_is_trained_scored_and_not_trained_again(tiny, tmp_path):
     places = carry.Places(tmp_path / "data", tmp_path / "runs")
     first = carry.carried_out(tiny, tiny.trials[0], places)
     assert first.scores["loss"] > 0
-    assert first.memory_mb > 50
     assert first.commands[0].startswith("sightline train language-model data.train=DATA/text.txt")
     assert first.commands[1] == "sightline evaluate RUNS/tiny/run --text DATA/text.txt"
     before = (tmp_path / "runs/tiny/run/run.json").stat().st_mtime_ns
     again = carry.carried_out(tiny, tiny.trials[0], places)
     assert (tmp_path / "runs/tiny/run/run.json").stat().st_mtime_ns == before
-    assert (again.scores, again.minutes, again.memory_mb) == (first.scores, first.minutes, first.memory_mb)
+    assert (again.scores, again.settings) == (first.scores, first.settings)
+    other = dataclasses.replace(
+        tiny.trials[0].trainings[0], settings=(*tiny.trials[0].trainings[0].settings, "training.seed=5")
+    )
+    with pytest.raises(SystemExit, match="other settings"):
+        carry.train(tiny, other, places)
+
+
+def test_settings_of_a_recipe_are_part_of_a_result(tiny, tmp_path, monkeypatch):
+    trial = tiny.trials[0]
+    before = carry.digest(trial)
+    recipe = read_recipe("language-model")
+    monkeypatch.setattr(carry, "read_recipe", lambda name: recipe)
+    assert carry.digest(trial) == before
+    monkeypatch.setattr(carry, "read_recipe", lambda name: recipe.with_values({"training.clip_norm": 0.5}))
+    assert carry.digest(trial) != before
+
+
+def test_minutes_and_memory_of_a_run_are_those_it_has_left(tiny, tmp_path):
+    folder = tmp_path / "runs" / "tiny" / "run"
+    folder.mkdir(parents=True)
+    training = tiny.trials[0].trainings[0]
+    outcome = {"ending": "steps", "progress": {"seconds": 90.0}}
+    (folder / "run.json").write_text(json.dumps({"recipe": carry.asked(training), "outcome": outcome}))
+    places = carry.Places(tmp_path / "data", tmp_path / "runs")
+    assert carry.train(tiny, training, places) == (1.5, 0)
+    folder.with_name("run.memory").write_text("321")
+    assert carry.train(tiny, training, places) == (1.5, 321)
+
+
+def test_every_result_was_had_with_the_settings_of_today():
+    """Whoever changes a recipe of a row carries the row out again."""
+    wanted = {(one.name, trial.name): carry.digest(trial) for one, trial in TRIALS}
+    for kept in json.loads((DOCS / "results.json").read_text(encoding="utf-8")):
+        assert kept["settings"] == wanted[kept["row"], kept["trial"]], (kept["row"], kept["trial"])
 
 
 def test_training_that_was_stopped_is_not_done(tmp_path):

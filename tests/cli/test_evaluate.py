@@ -119,6 +119,8 @@ def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
 def test_hidden_words_of_lines_are_found_again(sightline, folder, file):
     model = folder("filler")
     expected = evaluate_filler(load(model), SOURCES).values
+    refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--documents", "line")
+    assert "--documents is for models that write" in refused.err
     path = file("text.txt", *SOURCES)
     assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
 
@@ -204,6 +206,10 @@ def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
         (["--source", "a"], "--source and --target come together: the same lines in two languages"),
         (["--text", "a", "--target", "b"], "--source and --target come together: the same lines in two languages"),
         (["--text", "a", "--pair"], "--pair is for --labeled, not for --text"),
+        (["--text", "a", "--beam", "4"], "--beam is for --source and --tsv, not for --text"),
+        (["--labeled", "a", "--to", "de"], "--to is for --source and --tsv, not for --labeled"),
+        (["--dialogues", "a", "--tokenize", "none"], "--tokenize is for --source and --tsv, not for --dialogues"),
+        (["--tsv", "a", "--documents", "line"], "--documents is for --text, not for --tsv"),
         (["--text", "a", "--columns", "1"], "--columns is for --tsv, --dialogues and --labeled, not for --text"),
     ],
 )

@@ -150,6 +150,19 @@ def test_replies_are_also_learned_from_what_is_typed_in_haste(tmp_path):
     ]
 
 
+def test_only_what_the_other_says_is_typed_in_haste(tmp_path):
+    """The model's own turns come back as it wrote them; what one validates on stays as it is."""
+    (tmp_path / "talk.jsonl").write_text('{"turns": ["Hi!", "Oh, hello.", "...", "Yes?", "I\'m Ann.", "Nice."]}\n')
+    settings = DataSettings(
+        train=str(tmp_path / "talk.jsonl"), valid=str(tmp_path / "talk.jsonl"), typed_in_haste=True, history=3
+    )
+    sources = [record.fields[0] for record in Corpus(settings, TURNS).records()]
+    as_written = ["Hi!", "Hi!\nOh, hello.", "Hi!\nOh, hello.\n...", "Oh, hello.\n...\nYes?", "...\nYes?\nI'm Ann."]
+    in_haste = ["hi", "Hi!\noh hello", "hi\nOh, hello.\n...", "oh hello\n...\nyes", "...\nYes?\ni'm ann"]
+    assert sources == [one for both in zip(as_written, in_haste, strict=True) for one in both]
+    assert [record.fields[0] for record in Corpus(settings, TURNS, part="valid").records()] == as_written
+
+
 def test_dialogue_of_a_single_turn_is_dropped_and_counted(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"turns": ["hi"]}\n{"turns": []}\n{"turns": ["hi", "hello"]}\n')
     assert records(TURNS, train=tmp_path / "a.jsonl")[1] == {"kept": 1, "single_turns": 2}
@@ -161,6 +174,17 @@ def test_whole_file_is_one_document_with_its_blank_lines(tmp_path):
     (tmp_path / "a.txt").write_text(text)
     found, _ = records(TEXT, train=tmp_path / "a.txt", documents="file")
     assert len(found) > 10
+    assert "".join(record.fields[0] for record in found) == text.removesuffix("\n")
+    assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 130 + "\n" * 201 + "bbb\n", *("word word word\n" * n + "\n" * 3 for n in (9, 18, 27)), "\n" * 300 + "end\n"],
+)
+def test_blank_lines_are_not_lost_where_a_file_is_cut(tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    found, _ = records(TEXT, train=tmp_path / "a.txt", documents="file")
     assert "".join(record.fields[0] for record in found) == text.removesuffix("\n")
     assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
 

@@ -137,6 +137,12 @@ def test_model_far_larger_than_its_data_is_noticed():
     only(said(SMALL, base, n_tokens=800_000, n_examples=29_000), "parameters for 800,000 tokens of data")
 
 
+def test_agreement_without_dropout_is_noticed():
+    model = preset("transformer-tiny", vocab_size=1000, dropout=0.0)
+    only(said(replace(SMALL, agreement=3.0), model), "agreement (3) reads everything twice")
+    assert said(replace(SMALL, agreement=3.0), replace(model, dropout=0.1)) == []
+
+
 def test_smoothing_is_noticed_on_language_models_alone():
     model = preset("gpt2-small", vocab_size=8000, d_model=96, n_layers=2)
     only(said(SMALL, model), "label_smoothing (0.1) makes a language model unsure on purpose")

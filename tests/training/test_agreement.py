@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from sightline.errors import InputError
 from sightline.training import loss as loss_module
 from sightline.training.agreement import cross_entropy, projected_agreement
 from sightline.training.objective import Objective
@@ -40,6 +41,13 @@ def test_value_and_gradients_are_those_of_the_formula(monkeypatch, smoothing, wi
         torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True
     ):
         assert_close(ours, theirs)
+
+
+def test_rows_come_in_two_halves():
+    weight = torch.ones(5, 3)
+    assert float(projected_agreement(torch.ones(0, 3), weight, torch.zeros(0).long(), agreement=1.0)) == 0
+    with pytest.raises(InputError, match="two halves"):
+        projected_agreement(torch.ones(3, 3), weight, torch.zeros(3).long(), agreement=1.0)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -15,9 +15,9 @@ def matrices(seed: int) -> list[torch.nn.Parameter]:
 
 
 def test_updates_are_those_of_torch_but_for_its_sixteen_bits():
-    settings = {"lr": 0.02, "weight_decay": 0.1, "momentum": 0.9, "adjust_lr_fn": "match_rms_adamw"}
+    settings = {"lr": 0.02, "weight_decay": 0.1, "momentum": 0.9}
     ours, theirs = matrices(1), matrices(1)
-    optimizers = Muon(ours, **settings), torch.optim.Muon(theirs, **settings)
+    optimizers = Muon(ours, **settings), torch.optim.Muon(theirs, adjust_lr_fn="match_rms_adamw", **settings)
     for step in range(3):
         for gradients, parameters in ((matrices(10 + step), ours), (matrices(10 + step), theirs)):
             for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -42,7 +42,7 @@ def test_matrix_without_gradient_stays():
     first, second, *_ = matrices(1)
     before = second.detach().clone()
     first.grad = torch.ones_like(first)
-    optimizer = Muon([first, second])
+    optimizer = Muon([first, second], lr=0.02)
     optimizer.step()
     assert_close(second.detach(), before, atol=0, rtol=0)
     with pytest.raises(NotImplementedError):

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from making.results.carry_out import Places, Record, carried_out, commands_of, quoted
+from making.results.carry_out import Places, Record, carried_out, digest, written
 from making.results.row import Row, Trial
 from making.results.rows import ROWS
 from making.results.table import in_full, in_short, woven
@@ -48,6 +48,7 @@ def carry_out(row: Row, places: Places) -> None:
             continue
         sys.stderr.write(f"results: {row.name}, {trial.name}\n")
         keep(carried_out(row, trial, places))
+        write_tables()
 
 
 def kept() -> list[dict[str, object]]:
@@ -56,11 +57,9 @@ def kept() -> list[dict[str, object]]:
 
 
 def is_kept(row: Row, trial: Trial) -> bool:
-    """Tell whether a trial was carried out by the very same commands; with others it is another one."""
-    commands = [" ".join(quoted(part) for part in command) for command in commands_of(row, trial)]
-    return any(
-        (record["row"], record["trial"], record["commands"]) == (row.name, trial.name, commands) for record in kept()
-    )
+    """Tell whether a trial was carried out with the very same commands and settings; with others it is another one."""
+    now = (row.name, trial.name, list(written(row, trial)), digest(trial))
+    return any((record["row"], record["trial"], record["commands"], record["settings"]) == now for record in kept())
 
 
 def keep(record: Record) -> None:

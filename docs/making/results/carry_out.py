@@ -7,12 +7,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
 from making.results.row import DATA, RUNS, Row, Training, Trial
+from sightline.run.overrides import changed
+from sightline.run.recipe import read_recipe
 
 PROGRAM = (sys.executable, "-m", "sightline")
+PROJECT = Path(__file__).parents[3]
+WHAT_DECIDES = ("src", "docs/making", "pyproject.toml", "constraints.txt")
+"""Parts of the project that a result depends on; the tables, which follow each of them, are none."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,10 @@ class Places:
         """Return a command with the folders it is about."""
         return [part.replace(DATA, str(self.data)).replace(RUNS, str(self.runs)) for part in command]
 
+    def unnamed(self, text: str) -> str:
+        """Return a text with the words that stand for the folders in their places."""
+        return text.replace(str(self.data), DATA).replace(str(self.runs), RUNS)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -35,6 +44,8 @@ class Record:
     row: str
     trial: str
     commands: tuple[str, ...]
+    settings: str
+    """A digest of all that the recipes and commands set: when a recipe changes, its result is to be had anew."""
     commit: str
     date: str
     minutes: float
@@ -62,6 +73,7 @@ def folder_of(row: Row, training: Training) -> str:
 
 def carried_out(row: Row, trial: Trial, places: Places) -> Record:
     """Train what is not trained yet, go on where a training was stopped, and score the model."""
+    version = commit()
     trainings = [train(row, training, places) for training in trial.trainings]
     *_, scoring = commands_of(row, trial)
     scores, memory = evaluated(places.named([*scoring[1:], "--json"]))
@@ -69,8 +81,9 @@ def carried_out(row: Row, trial: Trial, places: Places) -> Record:
     return Record(
         row.name,
         trial.name,
-        tuple(" ".join(quoted(part) for part in command) for command in commands_of(row, trial)),
-        commit(),
+        written(row, trial),
+        digest(trial),
+        version,
         datetime.now(UTC).date().isoformat(),
         round(sum(minutes for minutes, _ in trainings), 1),
         max(memory, *(most for _, most in trainings)),
@@ -82,7 +95,9 @@ def train(row: Row, training: Training, places: Places) -> tuple[float, int]:
     """Train, unless it is done; return the minutes it took and the memory it had at most."""
     folder = Path(places.named([folder_of(row, training)])[0])
     noted = folder.with_name(f"{folder.name}.memory")  # beside the run, whose folder is the run's own
-    if not ended(folder):
+    if ended(folder):
+        check_same(training, folder, places)
+    else:
         begun = (folder / "run.json").exists()
         command = ["train", training.recipe, *training.settings, "--out", str(folder), *(["--resume"] if begun else [])]
         code, memory, _ = ran(places.named(command))
@@ -103,10 +118,33 @@ def ended(folder: Path) -> bool:
     return outcome.get("ending") not in (None, "signal")
 
 
+def check_same(training: Training, folder: Path, places: Places) -> None:
+    """Refuse a run that another training has left in this folder: its score would stand beside the wrong command."""
+    theirs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["recipe"]
+    if places.unnamed(spelled(theirs)) != spelled(asked(training)):
+        raise SystemExit(f"results: {folder} was trained with other settings: move it away, and it is trained anew")
+
+
+def digest(trial: Trial) -> str:
+    """Return a few letters that only the same settings have."""
+    text = "\n".join(spelled(asked(training)) for training in trial.trainings)
+    return blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
+
+
+def asked(training: Training) -> dict[str, object]:
+    """Return what a training is asked to do, by its recipe and by its command."""
+    return changed(read_recipe(training.recipe), training.settings).to_mapping()
+
+
+def spelled(recipe: dict[str, object]) -> str:
+    """Return what a recipe sets, always spelled alike."""
+    return json.dumps({**recipe, "description": ""}, sort_keys=True)
+
+
 def seconds_of(folder: Path) -> float:
     """Return how long a run trained, by its own clock."""
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return max(float(json.loads(line).get("seconds", 0.0)) for line in lines)
+    journal = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return float(journal["outcome"]["progress"]["seconds"])
 
 
 def ran(arguments: Sequence[str], *, output: int | None = None) -> tuple[int, int, str]:
@@ -126,11 +164,21 @@ def evaluated(arguments: Sequence[str]) -> tuple[dict[str, object], int]:
     return json.loads(printed), memory
 
 
-@cache
 def commit() -> str:
-    """Return which version of the project this was before any table was written."""
-    found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True)  # noqa: S607
-    return found.stdout.strip() or "unknown"
+    """Return which version of the project this is, "-dirty" if it differs from it in what a result depends on."""
+    version = git("rev-parse", "--short", "HEAD") or "unknown"
+    return f"{version}-dirty" if git("status", "--porcelain", "--", *WHAT_DECIDES) else version
+
+
+def git(*arguments: str) -> str:
+    """Return what git says of the project; nothing where there is no git."""
+    found = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True)  # noqa: S603, S607
+    return found.stdout.strip()
+
+
+def written(row: Row, trial: Trial) -> tuple[str, ...]:
+    """Return the commands of a trial as one would type them."""
+    return tuple(" ".join(quoted(part) for part in command) for command in commands_of(row, trial))
 
 
 def quoted(part: str) -> str:

@@ -40,8 +40,9 @@ def evaluate(
     ] = None,
     labeled: Annotated[Path | None, typer.Option(metavar="F", help="Texts and labels, TSV or JSONL.")] = None,
     documents: Annotated[
-        Ends, typer.Option(help="What ends a document of --text: a blank line, every line, or the file's end alone.")
-    ] = "blank",
+        Ends | None,
+        typer.Option(help="What ends a document of --text: a blank line if not said, every line, or the file's end."),
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns of a TSV (names, or numbers from 1) or keys of a JSONL.")
     ] = None,
@@ -77,7 +78,9 @@ def evaluate(
     names = tuple(name.strip() for name in columns.split(",")) if columns is not None else ()
     files = {"--source": source, "--target": target, "--tsv": tsv, "--text": text, "--labeled": labeled}
     files["--dialogues"] = dialogues
-    held_out = HeldOut.of(files, columns=names, pair=pair, limit=limit)
+    others = {"--documents": documents, "--to": to, "--from": from_, "--beam": beam}
+    others |= {"--length-penalty": length_penalty, "--tokenize": tokenize}
+    held_out = HeldOut.of(files, columns=names, pair=pair, limit=limit, others=others)
     pipeline = load(model)
     check_kind(pipeline, held_out, model)
     with busy("scoring …"):
@@ -112,7 +115,7 @@ def scores(
     to: str | None,
     from_: str | None,
     tokenize: Words | None,
-    documents: Ends,
+    documents: Ends | None,
     options: dict[str, object],
 ) -> "Report":
     """Score a model on the test set that is for its kind."""
@@ -136,8 +139,10 @@ def scores(
         into = languages[0] if named else to
         return evaluate_translator(pipeline, sources, targets, to=into, settings=settings, tokenize=tokenize)
     if isinstance(pipeline, Generator):
-        return evaluate_text(pipeline, held_out.documents(ended_by=documents))
+        return evaluate_text(pipeline, held_out.documents(ended_by=documents or "blank"))
     if isinstance(pipeline, Filler):
+        if documents is not None:
+            raise RefusedError("--documents is for models that write: this one fills in words, line by line")
         return evaluate_filler(pipeline, held_out.lines())
     assert isinstance(pipeline, Classifier)  # noqa: S101  # check_kind has refused all others
     return evaluate_classifier(pipeline, held_out.labeled(pipeline.labels, per_word=pipeline.per_word))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError, RefusedError, SettingsError
@@ -28,6 +29,15 @@ WORDING = {
 }
 """What the readers say to someone who trains, and what that is here."""
 
+WRITTEN = ("--source", "--tsv")
+SUITS = {
+    "--columns": ("--tsv", "--dialogues", "--labeled"),
+    "--pair": ("--labeled",),
+    "--documents": ("--text",),
+    **dict.fromkeys(("--to", "--from", "--beam", "--length-penalty", "--tokenize"), WRITTEN),
+}
+"""Options that are about some test sets only: with others they would do nothing, and nobody would notice."""
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -43,9 +53,15 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls, files: Mapping[str, Path | None], *, columns: tuple[str, ...], pair: bool, limit: int | None
+        cls,
+        files: Mapping[str, Path | None],
+        *,
+        columns: tuple[str, ...],
+        pair: bool,
+        limit: int | None,
+        others: Mapping[str, object] = MappingProxyType({}),
     ) -> "HeldOut":
-        """Return the one test set that the options name."""
+        """Return the one test set that the options name; `others` are options that must suit it."""
         given = [(option, path) for option, path in files.items() if path is not None and option != "--target"]
         target = files.get("--target")
         if len(given) != 1:
@@ -55,10 +71,9 @@ class HeldOut:
         [(option, path)] = given
         if (target is not None) != (option == "--source"):
             raise RefusedError("--source and --target come together: the same lines in two languages")
-        if pair and option != "--labeled":
-            raise RefusedError(f"--pair is for --labeled, not for {option}")
-        if columns and option in ("--source", "--text"):
-            raise RefusedError(f"--columns is for --tsv, --dialogues and --labeled, not for {option}")
+        for name, value in {"--columns": columns or None, "--pair": pair or None, **others}.items():
+            if value is not None and option not in SUITS[name]:
+                raise RefusedError(f"{name} is for {together(SUITS[name])}, not for {option}")
         return cls(option, path, target, columns, pair, limit)
 
     @property
@@ -160,6 +175,12 @@ def example(record: "Record", labels: "Labels") -> "tuple[Field | tuple[str, str
     if not isinstance(wanted, str) and len(given[0]) != len(wanted):
         raise InputError(f"{record.place}: {len(given[0])} words have {len(wanted)} labels: each needs one")
     return (str(given[0]), str(given[1])) if len(given) == 2 else given[0], wanted
+
+
+def together(names: Sequence[str]) -> str:
+    """Return names as a sentence has them."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def reworded(message: str) -> str:

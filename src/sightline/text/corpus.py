@@ -81,8 +81,8 @@ class Corpus:
         counts = Counts() if counts is None else counts
         read = self._read(counts)
         if self.fields == TURNS:
-            settings = self.settings
-            read = replies(read, history=settings.history, in_haste=settings.typed_in_haste, counts=counts)
+            in_haste = self.settings.typed_in_haste and self.part == "train"
+            read = replies(read, history=self.settings.history, in_haste=in_haste, counts=counts)
         yield from cleaned(
             read,
             pairs=self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS),
@@ -135,5 +135,6 @@ def replies(dialogues: Iterable[Record], *, history: int, in_haste: bool, counts
         for at in range(1, len(turns)):
             source = source_of(turns[:at], history=history)
             yield record._replace(fields=(source, turns[at]), key=turns[0])
-            if in_haste and (typed := typed_in_haste(source)) not in ("", source):
+            typed = source_of(typed_in_haste(turns[:at]), history=history) if in_haste else source
+            if typed != source:
                 yield record._replace(fields=(typed, turns[at]), key=turns[0])

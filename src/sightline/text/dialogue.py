@@ -11,7 +11,13 @@ def source_of(turns: Sequence[str], *, history: int) -> str:
     return "\n".join(" ".join(turn.splitlines()) for turn in turns[-history:])
 
 
-def typed_in_haste(source: str) -> str:
-    """Return what was said as people type it when they chat: in small letters, without punctuation."""
-    lines = (" ".join(PUNCTUATION.sub(" ", line).split()) for line in source.lower().split("\n"))
-    return "\n".join(lines)
+def typed_in_haste(turns: Sequence[str]) -> list[str]:
+    """Return turns as people type them when they chat: in small letters, without punctuation.
+
+    Only those of whoever is answered, the last and every second before it: the others are the model's own, and come
+    back as it writes them. What is nothing but punctuation stays.
+    """
+    typed = list(turns)
+    for at in range(len(turns) - 1, -1, -2):
+        typed[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
+    return typed

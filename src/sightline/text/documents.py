@@ -52,21 +52,27 @@ def text_lines(path: Path, *, documents: Documents, on_bad_utf8: OnBadUTF8, coun
 
 
 def joined(lines: Iterator[Record], *, longest: int) -> Iterator[Record]:
-    r"""Yield the lines of a document together, \n between them, in pieces of `longest` characters or a little more."""
+    r"""Yield the lines of a document together, \n between them, in pieces of `longest` characters or a little more.
+
+    None is blank, for nothing could be learned from it: blank lines stay with the text before them, the first ones with
+    that after them.
+    """
     first: Record | None = None
     texts: list[str] = []
     size = 0
+    has_text = False
     for line in lines:
         text = str(line.fields[0])
         if first is not None and line.document != first.document:
             yield first._replace(fields=("\n".join(texts),))
             first = None
-        elif first is not None and size > longest:
+        elif first is not None and size > longest and has_text and text.strip():
             yield first._replace(fields=("\n".join(texts) + "\n",))
             first = None
         if first is None:
-            first, texts, size = line, [], 0
+            first, texts, size, has_text = line, [], 0, False
         texts.append(text)
+        has_text = has_text or bool(text.strip())
         size += len(text) + 1
     if first is not None:
         yield first._replace(fields=("\n".join(texts),))

@@ -59,6 +59,7 @@ def advice(training: TrainingSettings, model_config: BlockConfig, *, facts: Data
         *about_the_vocabulary(facts),
         *about_the_size(model_config, facts),
         *about_smoothing(training, model_config),
+        *about_agreement(training, model_config),
         *about_the_machine(training),
     ]
 
@@ -162,6 +163,15 @@ def about_smoothing(training: TrainingSettings, config: BlockConfig) -> Iterator
         yield (
             f"label_smoothing ({training.label_smoothing:g}) makes a language model unsure on purpose: its perplexity "
             "is then not comparable with others'; set label_smoothing to 0"
+        )
+
+
+def about_agreement(training: TrainingSettings, config: BlockConfig) -> Iterator[str]:
+    """Warn of two readings that are the same."""
+    if training.agreement and not (config.dropout or config.attention_dropout):
+        yield (
+            f"agreement ({training.agreement:g}) reads everything twice with other dropout, and there is none: it only "
+            "takes twice as long; set dropout, or agreement to 0"
         )
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sightline.errors import InputError
 from sightline.training.loss import chunks
 
 
@@ -38,6 +39,8 @@ def projected_agreement(
     agreement: float,
 ) -> Float[Tensor, ""]:
     """Return the same of the scores hidden · weightᵀ (+ bias), which never exist all at once (see `loss`)."""
+    if targets.shape != hidden.shape[:1] or len(targets) % 2:
+        raise InputError(f"{targets.numel()} targets cannot belong to two halves of {hidden.size(0)} rows")
     with torch.autocast(hidden.device.type, enabled=False):
         arguments = (hidden.to(weight.dtype), weight, bias, targets, smoothing, agreement)
         loss: Tensor = _ProjectedAgreement.apply(*arguments)  # type: ignore[no-untyped-call]
@@ -65,7 +68,7 @@ class _ProjectedAgreement(torch.autograd.Function):
         hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
         bias_gradient = None if bias is None else torch.zeros_like(bias)
         total = hidden.new_zeros(())
-        halves = hidden.view(2, n_pairs, -1)
+        halves = hidden.view(2, n_pairs, hidden.size(1))
         for at in chunks(n_pairs, row_bytes=2 * n_words * hidden.element_size()):
             rows = halves[:, at].flatten(0, 1)  # C E, the first half of them p's, the second q's
             right = targets[at].repeat(2)[:, None]  # C 1
@@ -83,7 +86,7 @@ class _ProjectedAgreement(torch.autograd.Function):
                 gradients.append(factor.mul_(ours).sub_(theirs, alpha=half).sub_(share))
             gradient = torch.cat(gradients)  # C V
             gradient.scatter_add_(1, right, gradient.new_full(right.shape, smoothing - 1))
-            hidden_gradient.view(2, n_pairs, -1)[:, at] = (gradient @ weight).view(2, len(p), -1)
+            hidden_gradient.view_as(halves)[:, at] = (gradient @ weight).view(2, len(p), hidden.size(1))
             weight_gradient.addmm_(gradient.mT, rows)
             if bias_gradient is not None:
                 bias_gradient += gradient.sum(dim=0)

@@ -5,7 +5,7 @@ all matrices of one shape are made orthogonal in one go.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,7 +14,17 @@ from torch import Tensor
 
 
 class Muon(torch.optim.Muon):
-    """torch's Muon, with Nesterov's momentum and updates as large as AdamW's; its state is torch's own."""
+    """torch's Muon, with Nesterov's momentum and updates as large as AdamW's, so that one learning rate suits both.
+
+    Its state is torch's own.
+    """
+
+    def __init__(
+        self, parameters: Iterable[Any], *, lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+    ) -> None:
+        super().__init__(
+            parameters, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw"
+        )  # fmt: skip
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
@@ -37,7 +47,9 @@ class Muon(torch.optim.Muon):
         gradient, state = parameter.grad, self.state[parameter]
         if gradient is None:
             raise TypeError("a parameter without a gradient is not updated")
-        momentum = state.setdefault("momentum_buffer", torch.zeros_like(gradient))
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        momentum: Tensor = state["momentum_buffer"]
         momentum.lerp_(gradient, 1 - group["momentum"])
         return gradient.lerp(momentum, group["momentum"])
 

@@ -122,15 +122,7 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     adam_groups = [{"params": groups[kind], "weight_decay": decay} for kind, decay in decays.items() if groups[kind]]
     parts: list[torch.optim.Optimizer] = []
     if groups["hidden"]:
-        parts.append(
-            Muon(
-                groups["hidden"],
-                lr=rate,
-                weight_decay=settings.weight_decay,
-                momentum=settings.momentum,
-                adjust_lr_fn="match_rms_adamw",  # one learning rate then suits both parts
-            )
-        )
+        parts.append(Muon(groups["hidden"], lr=rate, weight_decay=settings.weight_decay, momentum=settings.momentum))
     if adam_groups:
         parts.append(torch.optim.AdamW(adam_groups, lr=rate, **adam))
     return Optimizer(parts)
