@@ -22,6 +22,10 @@ FOLLOW = """(address) => {
 """Go to an address of the same page as a link does; what was shown is gone when this returns."""
 
 
+HEARD = "() => new Promise((done) => setTimeout(done))"
+"""What a page has said reaches us only while we ask it something: this asks it for nothing."""
+
+
 @pytest.fixture(scope="module")
 def browser():
     """One Chromium for the tests of a file: its driver leaves a running event loop behind while it lives."""
@@ -100,6 +104,8 @@ class Tabs:
     def check(self) -> None:
         """Let go of the tabs of a test, and look how they fared."""
         for tab, fresh in self.used:
+            if not tab.page.is_closed():
+                tab.page.evaluate(HEARD)
             if fresh or tab.page.is_closed():
                 tab.context.close()
             else:
@@ -116,3 +122,4 @@ def pool(browser) -> Iterator[Tabs]:
     yield kept
     for tab in kept.idle:
         tab.context.close()
+    assert kept.faults == []

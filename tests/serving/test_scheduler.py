@@ -175,6 +175,9 @@ def test_one_that_fails_while_others_write_takes_nothing_from_them(generator):
 
     async def both(scheduler):
         good = asyncio.create_task(asked(scheduler, generator, "the cat", long))
+        async with asyncio.timeout(60):
+            while scheduler.counts.steps == 0:  # somebody is being written for when it comes
+                await asyncio.sleep(0.001)
         bad = Work(generator, [generator.task("a", long), generator.task("the", nothing)])
         scheduler.submit(bad)
         after = asyncio.create_task(asked(scheduler, generator, "a dog", long))

@@ -78,6 +78,7 @@ def besiege(
         for _ in range(readers):
             connection = stack.enter_context(slow_reader(url))
             connection.sendall(asked_by_readers)
+        assert until(lambda: len(app.lifecycle.working) >= readers), "nobody is held up"
         begun = time.monotonic()
         during = latencies(url, ask, times)
         assert until(lambda: all(map(is_closed, slow)), seconds=seconds - (time.monotonic() - begun))

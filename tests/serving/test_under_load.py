@@ -221,7 +221,7 @@ def gone(gpt, monkeypatch, *, clients: int) -> None:
         people.gather(order)
         idle = people.gather(order).latencies[0]
         watch = Watch(scheduler, monkeypatch)
-        outcome = people.gather(replace(order, clients=clients, patience=0.1))
+        outcome = people.gather(replace(order, clients=clients, patience=idle))  # together they take longer
         come_to_rest(scheduler)
         after = people.gather(replace(order, requests_each=3))  # the first may stand behind some not yet accepted
     sys.stdout.write(f"{clients} left: {outcome.statuses}; idle {idle:.3f} s, after {after.latencies} s\n")

@@ -38,6 +38,8 @@ DRAWN = {
     "walk": ".stage.drawn",
     "positions": "#curves .curve",
     "words": ".map canvas[data-names]",
+    "fill": ".gaps .candidates",
+    "classify": ".candidates",
     "runs": "#timelapse [aria-busy=false]",
 }
 """What tells that a view is there; of the others a form does."""
@@ -67,7 +69,8 @@ def test_axe_finds_no_serious_fault(page, view, theme):
     page.emulate_media(color_scheme=theme)
     page.evaluate(FOLLOW, f"#/{view}?model={VIEWS[view]}")
     page.wait_for_selector(DRAWN.get(view, "#view section, #view form"))
-    page.wait_for_timeout(300)
+    page.wait_for_function("() => document.querySelector('[aria-busy=true]') === null")
+    page.wait_for_timeout(100)
     found = page.evaluate("async () => (await axe.run()).violations")
     faults = [
         (fault["id"], fault["help"], [node["html"][:160] for node in fault["nodes"][:3]])

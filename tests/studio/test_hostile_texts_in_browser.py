@@ -4,6 +4,8 @@ from urllib.parse import quote
 
 import pytest
 
+from browser import FOLLOW
+
 pytestmark = pytest.mark.browser
 
 PAYLOADS = [
@@ -41,15 +43,15 @@ PAYLOADS = [
 """T24's thirty."""
 FOREIGN = "iframe, object, embed, base, form[action], main script, main style, "
 FOREIGN += "[onerror], [onload], [onfocus], [ontoggle]"
-PLACES = [
-    "#/watch?model=gpt&text={}",
-    "#/walk?model=gpt&text={}",
-    "#/write?model=gpt&text={}",
-    "#/watch?model={}",
-    "#/{}?model=gpt",
-    "#/words?model=phrases&word={}&text={}",
-]
-"""Where an address puts a text, a name of a model, and a name of a view."""
+PLACES = {
+    "#/watch?model=gpt&length=1&text={}": ".watch[aria-busy=false]",
+    "#/walk?model=gpt&text={}": ".stage.drawn",
+    "#/write?model=gpt&text={}": ".write textarea",
+    "#/watch?model={}&length=1": ".watch[aria-busy=false], .problem:not(:empty)",
+    "#/{}?model=gpt&length=1": ".watch[aria-busy=false], .problem:not(:empty)",
+    "#/words?model=phrases&word={}&text={}": ".map canvas[data-names]",
+}
+"""Where an address puts a text, a name of a model, and a name of a view; and what tells that it was drawn."""
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -58,10 +60,12 @@ def test_what_an_address_holds_stays_text(tabs, place):
     page = tabs()
     for payload in PAYLOADS:
         address = place.format(*[quote(payload, safe="")] * place.count("{}"))
-        page.evaluate("address => { location.hash = address; }", address)
-        page.wait_for_timeout(60)
+        page.evaluate(FOLLOW, address)
+        page.wait_for_selector(PLACES[place])
         assert page.locator(FOREIGN).count() == 0, payload
-    page.wait_for_timeout(500)
+        if "gpt" in place and "text={}" in place:
+            shown = page.locator("main input[type=text], main textarea").first.input_value()
+            assert shown == payload
 
 
 @pytest.mark.parametrize("payload", PAYLOADS[:4])

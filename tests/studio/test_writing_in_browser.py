@@ -258,6 +258,18 @@ def test_see_inside_reads_what_the_reply_was_made_of(tabs, models):
     assert "before" not in page.url
 
 
+def test_what_was_said_before_is_a_conversation_again(tabs):
+    page = tabs('#/watch?model=talk&text=Bye&before=["Hello","Hi"]')
+    page.wait_for_selector(".watch[aria-busy=false]")
+    page.locator("nav").get_by_text("Chat", exact=True).click()
+    page.wait_for_selector(".chat .turn")
+    assert page.locator(".turn span").all_text_contents() == ["Hello", "Hi"]
+    assert page.get_by_label("Say something").input_value() == "Bye"
+    assert "before=" not in page.url
+    say(page, "Bye", 4)
+    assert "before=" not in page.locator("nav").get_by_text("Watch", exact=True).get_attribute("href")
+
+
 def reply(http, turns: list[str]) -> str:
     messages = [{"role": ("user", "assistant")[k % 2], "content": text} for k, text in enumerate(turns)]
     answer = http.post("/v1/chat/completions", json={"model": "talk", "messages": messages}).json()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from browser import alone, browser
+from browser import HEARD, alone, browser
 from sightline.tracing import Trace, drawing
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
@@ -60,6 +60,8 @@ class Opened:
 
     def end(self) -> None:
         """Let the page be somebody else's."""
+        if not self.page.is_closed():
+            self.page.evaluate(HEARD)
         for event, hear in self.hears.items():
             self.page.remove_listener(event, hear)
 

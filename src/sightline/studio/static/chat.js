@@ -8,7 +8,7 @@ import { inside, styled, trying } from "./write_parts.js";
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, place, stream }) {
   styled("write");
-  const kept = turnsIn(place.get("turns"));
+  const kept = turnsIn(place.get("turns") ?? place.get("before")); // what Watch calls “said before” is said here
   const turns = kept.length % 2 === 0 ? kept : [];
   const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "The conversation", "aria-live": "polite" });
   const input = element("input", { type: "text", "aria-label": "Say something", placeholder: "Say something", autocomplete: "off", required: true, dir: "auto" });
@@ -79,7 +79,8 @@ export function mount(host, { model, place, stream }) {
     list, problem, element("form", { class: "ask", on: { submit: send } }, input, say, stop, anew));
   node.append(saving("chat", list, () => turns.map((text, number) => ({ role: number % 2 === 0 ? "user" : "assistant", text }))));
   fill(host, node);
-  follow();
+  place.set({ before: null });
+  keep();
   return () => {
     ended = true;
     running?.abort();

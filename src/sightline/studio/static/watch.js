@@ -19,7 +19,7 @@ export function mount(host, app) {
   const seen = { whole: null, wishes: null, store: null, ends: [] };
   let request = new AbortController();
   document.head.append(styles);
-  const sliced = slices(app.place, () => look({ without: seen.store.state.knocked.without }));
+  const sliced = slices(app.place, () => look({ without: seen.store?.state.knocked.without ?? headsIn(app.place.get("without")) }));
   fill(host, form.node, sliced.node, seat);
 
   const read = async (body, signal) => readTrace(await app.askBytes("/trace", body, { signal }));
@@ -42,6 +42,7 @@ export function mount(host, app) {
         fetched(bodies.without(byAttention(without)), signal),
         read(bodies.again(whole, byAttention(without)), signal),
       ]);
+      if (signal.aborted) return;
       Object.assign(seen, { whole, wishes: asked() });
       draw(trace, { without, again, whole }, { plays, kept });
     } catch (error) {

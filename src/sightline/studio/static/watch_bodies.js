@@ -6,10 +6,10 @@ const QUICK = 2e8; // parameters times letters up to which the worth of every he
 
 /** Return the bodies of requests to /trace for what the form says. */
 export function bodiesFor(model, wishes, measured) {
-  const { text, to, beam, length } = wishes;
+  const { to, beam, length } = wishes;
   const given = { model: model.id, input: inputOf(wishes), format: "drawing", ...(to === null ? {} : { to }) };
   const written = { ...(beam === null ? {} : { beam: Number(beam), hypotheses: Number(beam) > 1 }), ...(length === null ? {} : { max_tokens: Number(length) }) };
-  const worth = measured || model.parameters * text.length < QUICK;
+  const worth = measured || model.parameters * [given.input].flat().join("").length < QUICK;
   return {
     whole: { ...given, ...written, knockouts: worth },
     without: (silent) => ({ ...given, ...written, knock_out: silent, knockouts: worth }),

@@ -3,6 +3,7 @@
 import { element, fill } from "/drawing/dom.js";
 
 const TOO_MUCH = /more than the limit|no browser likes/;
+const NO_LAYER = /no layer/;
 const TOO_LONG = "This text is too long for even one layer to be looked at: give a shorter one.";
 
 /** Make the choice: {node, fetched, layer}; `changed` is called when another layer is chosen. */
@@ -30,7 +31,11 @@ export function slices(place, changed) {
       if (!TOO_MUCH.test(error.message)) throw error;
     }
     try {
-      const trace = await fetch({ ...asked, layers: [layer] });
+      const trace = await fetch({ ...asked, layers: [layer] }).catch((error) => {
+        if (!NO_LAYER.test(error.message)) throw error;
+        layer = 0; // the address was another model's
+        return fetch({ ...asked, layers: [layer] });
+      });
       long = key;
       offer(trace.model);
       return trace;
