@@ -4,7 +4,6 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,6 +14,7 @@ from sightline.serving import Application, Limits, ServingSettings, background
 from sightline.serving.service import service
 
 from .example import example_app
+from .measures import resident_bytes
 from .wire import GET, all_at_once, post, statuses
 
 HOST = b"Host: localhost\r\n"
@@ -193,11 +193,6 @@ def malformed(seeds: list[bytes], number: int, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def resident() -> int:
-    """Return the memory of this process, in bytes (server and clients are one)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
 def fuzz(kind: Kind, count: int, *, at_once: int, seed: int) -> None:
     """Send this many, and look after every batch whether all is well."""
     limits = Limits(
@@ -218,9 +213,9 @@ def fuzz(kind: Kind, count: int, *, at_once: int, seed: int) -> None:
                 assert answer is not None, f"left hanging: {request[:300]!r}"
                 assert all(status < 500 for status in statuses(answer)), (request[:300], answer[:300])
             assert httpx.get(url + "/health", timeout=5).status_code == 200
-            memory = memory or resident()
+            memory = memory or resident_bytes()  # server and clients are one process
         if count > 1000:
-            assert resident() - memory < 20 << 20
+            assert resident_bytes() - memory < 20 << 20
 
 
 @pytest.mark.parametrize("kind", KINDS)

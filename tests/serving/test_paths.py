@@ -97,7 +97,7 @@ def ask_all(url: str, targets: list[str]) -> list[tuple[str, bytes]]:
 
 
 def assert_nothing_found(answers: list[tuple[str, bytes]]) -> None:
-    """Every answer is a refusal that tells nothing; only a tag, which is compared and no more, may be any few letters."""
+    """Every answer is a refusal that tells nothing; a tag, which is compared and no more, may be any few letters."""
     for target, answer in answers:
         body = answer.partition(b"\r\n\r\n")[2]
         right = (200, 400, 404) if target.startswith(TAGGED) else (400, 404)

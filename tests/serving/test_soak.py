@@ -25,6 +25,8 @@ from pipelines.tiny import (
 from sightline.bundle import save
 from sightline.serving.crowd import Order, crowd
 
+from .measures import resident_bytes
+
 pytestmark = pytest.mark.slow
 
 MINUTES = float(os.environ.get("SIGHTLINE_SOAK_MINUTES", "1"))
@@ -57,8 +59,7 @@ BROKEN = [
 
 def resident_and_open(pid: int) -> tuple[int, int]:
     """Return the memory in bytes and the number of open files of a process."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return resident_bytes(pid), len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def test_t20_nothing_grows_and_nothing_breaks(tmp_path):

@@ -3,18 +3,15 @@
 import asyncio
 import http.client
 import json
-import os
 import random
-import statistics
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import pytest
@@ -31,14 +28,8 @@ from sightline.serving.scheduler import Scheduler
 from sightline.serving.service import service
 from sightline.serving.work import Work
 
+from .measures import percentile, resident_bytes
 from .wire import place, until
-
-
-def resident_bytes(process: int | str = "self") -> int:
-    """Memory that a process has now."""
-    pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
 
 LONG = {"model": "gpt", "prompt": "the cat", "max_tokens": 40, "temperature": 1, "seed": 3}
 
@@ -156,10 +147,6 @@ def figure(looking: httpx.Client, name: str) -> float:
     """Look a figure of the server up."""
     lines = looking.get("/metrics", timeout=60).text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def test_t15_a_refusal_says_when_to_come_back(gpt):
