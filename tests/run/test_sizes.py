@@ -47,6 +47,15 @@ def test_what_was_set_stands():
     assert (config.d_model, batch_tokens(asked, amount, config)) == (64, 99)
 
 
+def test_what_goes_on_from_a_model_learns_more_slowly():
+    rates = []
+    for start in ([], ["model.start=somewhere"]):
+        recipe, amount = changed(read_recipe("classification"), start), Amount(100, 1000, 20)
+        config = model_config(recipe, amount, vocab_size=1000)
+        rates.append(training_settings(recipe, amount, config, n_batches=10).learning_rate)
+    assert rates == [0.003, 0.0006]
+
+
 @pytest.mark.parametrize(("epochs", "accumulate", "steps"), [(1, 1, 23), (1, 12, 2), (2.5, 1, 58), (3, 4, 18)])
 def test_passes_over_the_data_become_updates(epochs, accumulate, steps):
     recipe = changed(read_recipe("translation"), [f"training.max_epochs={epochs}", f"training.accumulate={accumulate}"])

@@ -82,7 +82,8 @@ BERT = Training(
     "masked-language-model",
     (
         "data.folder=RUNS/bert", "data.train=wikitext-train.txt", "data.valid=wikitext-valid.txt",
-        *MINI, "training.max_epochs=10",
+        *MINI, "training.optimizer=muon", "training.learning_rate=0.003", "training.average_decay=0.999",
+        "training.max_epochs=6",
     ),
 )  # fmt: skip
 
@@ -105,7 +106,7 @@ def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
 
 
 COLUMNS = {"sst2": ("sentence,label",), "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair")}
-EPOCHS = {"sst2": 3, "mrpc": 8}
+EPOCHS = {"sst2": 1, "mrpc": 5}
 
 
 def all_fine_tuned() -> tuple[Trial, ...]:
@@ -122,8 +123,10 @@ def wikitext() -> Trial:
     """A language model of pieces of words, its perplexity stated for words."""
     settings = (
         "data.folder=DATA/wikitext2", "data.train=train.raw.txt", "data.valid=valid.raw.txt", "data.documents=file",
-        "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=256", "model.n_heads=4", "model.d_ff=1024",
-        "model.max_length=256", "model.dropout=0.2", "model.positions=rotary", "training.max_epochs=10",
+        "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=192", "model.n_heads=4", "model.d_ff=768",
+        "model.max_length=256", "model.dropout=0.1", "model.positions=rotary", "training.optimizer=muon",
+        "training.schedule=linear", "training.learning_rate=0.004", "training.final_learning_rate=0",
+        "training.average_decay=0.999", "training.max_epochs=5",
     )  # fmt: skip
     test = ("--text", "DATA/wikitext2/test.raw.txt", "--documents", "file")
     return Trial("word-level", (Training("pieces", "language-model", settings),), test)
