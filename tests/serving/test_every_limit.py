@@ -24,7 +24,7 @@ GPT = Generator(generator_bundle())
 N_PROMPT = len(GPT.contexts([ASK["prompt"]])[0])
 SILENT = {"rows", "write_seconds", "keep_alive_seconds", "stop_seconds"}
 """No answer refuses these: what is over `rows` waits (below), a slow reader is let go (T16), an idle connection is
-closed (M2), and a server that stops breaks off (T18)."""
+closed, and a server that stops breaks off (T18)."""
 
 
 @contextmanager

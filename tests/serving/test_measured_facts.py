@@ -1,4 +1,4 @@
-"""What the usual servers get wrong, each fact held against ours: M1 to M6 of the measurements."""
+"""What the usual servers get wrong, each fact held against ours."""
 
 import asyncio
 import contextlib

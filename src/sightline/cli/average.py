@@ -33,7 +33,7 @@ def average(
 
     \b
     Examples:
-      sightline average runs/en-de --last 5
+      sightline average runs/en-de
       sightline average runs/en-de --last 3 --out models/en-de
     """
     from sightline.bundle import save

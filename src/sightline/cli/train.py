@@ -16,7 +16,10 @@ def train(
         typer.Argument(metavar="section.key=value …", help="Settings in place of the recipe's; --explain lists them."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the run; if not given: runs/RECIPE.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder of the run; else runs/RECIPE, or RECIPE-2, … where that is taken."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the recipes that come with Sightline.")] = False,
