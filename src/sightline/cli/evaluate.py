@@ -78,8 +78,8 @@ def evaluate(
     names = tuple(name.strip() for name in columns.split(",")) if columns is not None else ()
     files = {"--source": source, "--target": target, "--tsv": tsv, "--text": text, "--labeled": labeled}
     files["--dialogues"] = dialogues
-    others = {"--documents": documents, "--to": to, "--from": from_, "--beam": beam}
-    others |= {"--length-penalty": length_penalty, "--tokenize": tokenize}
+    others: dict[str, object] = {"--documents": documents, "--tokenize": tokenize, "--to": to, "--from": from_}
+    others |= {"--beam": beam, "--length-penalty": length_penalty}
     held_out = HeldOut.of(files, columns=names, pair=pair, limit=limit, others=others)
     pipeline = load(model)
     check_kind(pipeline, held_out, model)
