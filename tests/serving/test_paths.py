@@ -54,7 +54,8 @@ def opened() -> list[str]:
         sys._sightline_hook = True
 
         def note(event: str, arguments: tuple) -> None:
-            if event == "open" and threading.current_thread().name.startswith(WATCHED):
+            by_name = event == "open" and not isinstance(arguments[0], int)  # a number is a file that is open already
+            if by_name and threading.current_thread().name.startswith(WATCHED):
                 OPENED.append(str(arguments[0]))
 
         sys.addaudithook(note)

@@ -51,7 +51,7 @@ class WordList:
         rows = self.spell(words)
         for word, ids in zip(words, rows, strict=True):
             if not word.strip() or not ids:
-                raise InputError(f"{word[:60]!r} is not a word: there is nothing to read in it")
+                raise InputError("what was given is not a word: there is nothing to read in it")
         return mean_embeddings(rows, weight)
 
     def nearest(self, word: str, weight: Float[Tensor, "V E"], *, n: int) -> list[Neighbor]:

@@ -214,7 +214,7 @@ class Translator(Rewriter):
     def known_language(self, name: str, *, option: str) -> str:
         """Return a language the model knows, or say which those are."""
         if not self.languages:
-            raise InputError(f"this model was not made for several languages: leave `{option}` ({name[:60]!r}) out")
+            raise InputError(f"this model was not made for several languages: leave `{option}` out")
         if name not in self.languages:
             known = one_of(self.languages)
             raise InputError(f"{unknown_name(name, self.languages, what='language')}: `{option}` is {known}")

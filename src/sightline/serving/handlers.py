@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from sightline.errors import ModelFileError, RefusedError
-from sightline.serving.problem import Problem, plain
+from sightline.serving.problem import Problem, plain, refusal
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 MOST_SENTENCES = 5
@@ -32,7 +32,7 @@ async def handle_refused(request: Request, error: Exception) -> Response:  # noq
     """Answer 400 with the sentence the package has for people; a broken model file is the server's own trouble."""
     if isinstance(error, ModelFileError) or not isinstance(error, RefusedError):
         raise error
-    return answer_to(Problem(400, str(error), code="refused"))
+    return answer_to(refusal(error))
 
 
 async def handle_invalid(request: Request, error: Exception) -> Response:  # noqa: ARG001 - Starlette passes both

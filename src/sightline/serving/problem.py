@@ -7,6 +7,10 @@ repeats what the client sent: that could be anything, and the answer must always
 import json
 import re
 
+from sightline.errors import RefusedError
+
+MADE_UP = re.compile(r"""\b(unknown [a-z ]+?) (?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+"""A name nobody knows, as `unknown_name` quotes it."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,39}")
 
 TYPES = {
@@ -55,6 +59,11 @@ class Problem(Exception):  # noqa: N818 - not an error of ours
         """Return what goes before the body, apart from what every answer has."""
         retry = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         return {**self.headers, **retry}
+
+
+def refusal(error: RefusedError) -> Problem:
+    """Return the sentence that the package has for people, without a name that the client has made up."""
+    return Problem(400, MADE_UP.sub(r"\1", str(error)), code="refused")
 
 
 def plain(name: object) -> str | None:

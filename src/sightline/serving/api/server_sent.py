@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from starlette.responses import StreamingResponse
 
 from sightline.errors import RefusedError
-from sightline.serving.problem import Problem
+from sightline.serving.problem import Problem, refusal
 
 DONE = "data: [DONE]\n\n"
 
@@ -26,6 +26,6 @@ async def lines(events: AsyncIterator[object]) -> AsyncIterator[str]:
         async for event in events:
             yield f"data: {json.dumps(event, ensure_ascii=False, allow_nan=False)}\n\n"
     except (Problem, RefusedError) as error:
-        problem = error if isinstance(error, Problem) else Problem(400, str(error), code="refused")
+        problem = error if isinstance(error, Problem) else refusal(error)
         yield f"data: {problem.body().decode('ascii')}\n\n"
     yield DONE
