@@ -49,9 +49,10 @@ class WordList:
     def vectors(self, words: Sequence[str], weight: Float[Tensor, "V E"]) -> Float[Tensor, "n E"]:
         """Return the vectors of any words, from the embeddings of all tokens."""
         rows = self.spell(words)
-        for word, ids in zip(words, rows, strict=True):
+        for number, (word, ids) in enumerate(zip(words, rows, strict=True), start=1):
             if not word.strip() or not ids:
-                raise InputError("what was given is not a word: there is nothing to read in it")
+                which = "this" if len(words) == 1 else f"number {number:,} of {len(words):,}"
+                raise InputError(f"{which} is not a word: there is nothing to read in it")
         return mean_embeddings(rows, weight)
 
     def nearest(self, word: str, weight: Float[Tensor, "V E"], *, n: int) -> list[Neighbor]:
