@@ -198,7 +198,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
         return size
 
     peak(200)  # what is loaded once
-    assert peak(2_000) < 1.3 * peak(500)
+    # Sixteen times the lines: other threads of this process, which are traced too, are small beside that.
+    assert peak(8_000) < 2 * peak(500)
 
 
 def test_counts_are_kept_with_the_store(tmp_path):
