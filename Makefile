@@ -52,8 +52,8 @@ bench: $(READY)  ## training step and start-up beside the peers (alone on the ma
 # Hours of training: the runs lie outside the work tree and go on where they were stopped.
 DATA ?= ../shared/data
 RUNS ?= $(HOME)/sightline-results
-results: $(READY)  ## train what is in docs/results.md (ROW=name for one row; DATA and RUNS are folders)
-	PYTHONPATH=docs $(BIN)/python -m making.results $(ROW) --data $(DATA) --runs $(RUNS)
+results: $(READY)  ## train what is in docs/results.md (ROW=name for one row, TRIAL='seed 2' for a part of it; DATA and RUNS are folders)
+	PYTHONPATH=docs $(BIN)/python -m making.results $(ROW) --trial '$(TRIAL)' --data $(DATA) --runs $(RUNS)
 
 # The documents follow the demo's model: a number in a sentence that is no longer true is named, and ends this with 1.
 docs-figures: $(READY)  ## draw docs/figures anew from the demo's model, with the tables of docs/walkthrough.md

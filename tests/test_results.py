@@ -16,6 +16,7 @@ sys.path.insert(0, str(DOCS))  # what makes the documents stands beside them and
 carry = importlib.import_module("making.results.carry_out")
 row = importlib.import_module("making.results.row")
 rows = importlib.import_module("making.results.rows")
+command = importlib.import_module("making.results.__main__")
 table = importlib.import_module("making.results.table")
 corpora = importlib.import_module("making.results.corpora")
 
@@ -24,7 +25,7 @@ TRIALS = [(one, trial) for one in rows.ROWS for trial in one.trials]
 
 @pytest.mark.parametrize(("one", "trial"), TRIALS, ids=lambda it: it.name)
 def test_every_training_of_every_row_is_one_that_can_be_asked_for(one, trial):
-    for training in trial.trainings:
+    for training in (*trial.beforehand, *trial.trainings):
         recipe = changed(read_recipe(training.recipe), training.settings)
         assert recipe.data.train
     assert trial.test[0] in ("--source", "--text", "--labeled", "--dialogues")
@@ -63,6 +64,38 @@ def test_row_is_trained_scored_and_not_trained_again(tiny, tmp_path):
     )
     with pytest.raises(SystemExit, match="other settings"):
         carry.train(tiny, other, places)
+
+
+def test_a_part_of_a_row_can_be_carried_out(tiny, tmp_path, monkeypatch):
+    asked_for = []
+    trials = tuple(dataclasses.replace(tiny.trials[0], name=f"seed {seed}") for seed in (1, 2, 3))
+    monkeypatch.setattr(command, "carried_out", lambda one, trial, places: asked_for.append(trial.name))
+    monkeypatch.setattr(command, "keep", lambda found: None)
+    monkeypatch.setattr(command, "write_tables", lambda: None)
+    places = carry.Places(tmp_path / "data", tmp_path / "runs")
+    command.carry_out(dataclasses.replace(tiny, trials=trials), places, named="seed 2")
+    assert asked_for == ["seed 2"]
+
+
+def test_a_part_that_no_row_has_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["results", "multi30k-tok", "--trial", "seed 9", "--data", "a", "--runs", "b"])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "no trial is named seed 9: seed 1, seed 2, seed 3" in capsys.readouterr().err
+
+
+def test_what_another_model_took_is_not_counted(tiny, tmp_path, monkeypatch):
+    minutes = {"run": 1.0, "other": 90.0}
+    trained = []
+    monkeypatch.setattr(carry, "train", lambda row, one, places: trained.append(one.folder) or (minutes[one.folder], 5))
+    monkeypatch.setattr(carry, "evaluated", lambda arguments: ({"loss": 1.0}, 3))
+    other = dataclasses.replace(tiny.trials[0].trainings[0], folder="other")
+    trial = dataclasses.replace(tiny.trials[0], beforehand=(other,))
+    found = carry.carried_out(tiny, trial, carry.Places(tmp_path / "data", tmp_path / "runs"))
+    assert trained == ["other", "run"]
+    assert (found.minutes, found.memory_mb) == (1.0, 5)
+    assert "--out RUNS/tiny/other" in found.commands[0]
+    assert carry.digest(trial) != carry.digest(tiny.trials[0])
 
 
 def test_settings_of_a_recipe_are_part_of_a_result(tiny, tmp_path, monkeypatch):

@@ -107,6 +107,25 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
         train("translation", overrides(tmp_path, "translation"), out=result.folder)
 
 
+def test_a_model_can_spell_as_another_one_does(tmp_path):
+    """Whoever compares two models wants them to differ in nothing else; the recipe's own vocab_size does not count."""
+    first, _ = trained(tmp_path, "masked-language-model")
+    settings = overrides(tmp_path, "classification", **{"tokenizer.folder": str(first.folder), "training.seed": 2})
+    with pytest.raises(SettingsError, match=r"tokenizer\.folder brings its own vocab_size: leave them out"):
+        train("classification", settings, out=tmp_path / "runs" / "a")
+    del settings["tokenizer.vocab_size"]
+    with pytest.raises(SettingsError, match="no token for end, start, which language-model needs"):
+        train("language-model", settings, out=tmp_path / "runs" / "a")
+    with pytest.raises(SettingsError, match=r"model\.start brings its own tokenizer: leave tokenizer\.folder out"):
+        train("classification", {**settings, "model.start": str(first.folder)}, out=tmp_path / "runs" / "a")
+    second = train("classification", settings, out=tmp_path / "runs" / "b")
+    ours, theirs = (bundle.load(folder) for folder in (second.folder, first.folder))
+    assert ours.tokenizer.to_json() == theirs.tokenizer.to_json()
+    assert ours.model.config.vocab_size == theirs.model.config.vocab_size
+    name = "encoder.layers.0.self_attention.query.weight"
+    assert (dict(ours.model.named_parameters())[name] - dict(theirs.model.named_parameters())[name]).abs().max() > 1e-2
+
+
 def test_there_must_be_something_to_resume(tmp_path):
     with pytest.raises(RefusedError, match="holds no run to go on with"):
         train("translation", out=tmp_path / "nothing", resume=True)

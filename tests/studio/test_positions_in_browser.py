@@ -115,6 +115,7 @@ def test_slider_moves_the_last_curve(tabs, models):
     page.locator("#which-depth").fill("9")
     assert "depths=0%2C9" in page.url
     page.locator("summary").click()
+    page.wait_for_selector(".numbers tbody tr")  # the table is filled after it is opened
     rows = page.locator(".numbers tbody tr").all()
     assert len(rows) == 48
     cells = [[number(text) for text in row.locator("td").all_text_contents()] for row in rows]

@@ -135,7 +135,8 @@ def test_names_never_overlap_and_the_page_never_scrolls_sideways(tabs, width):
     listed(page)
     names = page.evaluate(NAMES)
     assert {"a1"} < {name["text"] for name in names}
-    assert len(names) > 40
+    # Of 400 words; how many have room is the trained vectors' doing, which differ from processor to processor.
+    assert 20 < len(names) < 400
     for one, other in combinations(names, 2):
         apart = one["right"] <= other["left"] + 0.5 or other["right"] <= one["left"] + 0.5
         assert apart or one["bottom"] <= other["top"] + 0.5 or other["bottom"] <= one["top"] + 0.5, (one, other)

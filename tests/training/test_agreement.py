@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from sightline.errors import InputError
-from sightline.training import loss as loss_module
+from sightline.training import agreement as agreement_module
 from sightline.training.agreement import cross_entropy, projected_agreement
 from sightline.training.objective import Objective
 
@@ -26,7 +26,7 @@ def by_the_book(logits, targets, *, smoothing, agreement):
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
 def test_value_and_gradients_are_those_of_the_formula(monkeypatch, smoothing, with_bias, rows_at_once):
-    monkeypatch.setattr(loss_module, "CHUNK_BYTES", 2 * rows_at_once * 30 * 8)
+    monkeypatch.setattr(agreement_module, "CHUNK_BYTES", 2 * rows_at_once * 30 * 8)
     generator = torch.Generator().manual_seed(3)
     shapes = [(20, 8), (30, 8), (30,)][: 3 if with_bias else 2]
     leaves = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]

@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("row", nargs="*", help=", ".join(row.name for row in ROWS))
     parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
     parser.add_argument("--runs", type=Path, required=True, help="where the runs are kept, outside the work tree")
+    parser.add_argument("--trial", default="", help="only trials whose name has this in it, such as 'seed 2'")
     parser.add_argument("--only-tables", action="store_true", help="train nothing: write the tables anew")
     asked = parser.parse_args()
     places = Places(asked.data.resolve(), asked.runs.resolve())
@@ -27,14 +28,20 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown row {', '.join(unknown)}: {', '.join(row.name for row in ROWS)}")
     chosen = [row for row in ROWS if not asked.row or row.name in asked.row]
+    names = [trial.name for row in chosen for trial in row.trials]
+    if not any(asked.trial in name for name in names):
+        parser.error(f"no trial is named {asked.trial}: {', '.join(names)}")
     for row in [] if asked.only_tables else chosen:
-        carry_out(row, places)
+        carry_out(row, places, named=asked.trial)
     write_tables()
     return 0
 
 
-def carry_out(row: Row, places: Places) -> None:
-    """Carry out the trials of a row that have not been, and keep each as soon as it is scored."""
+def carry_out(row: Row, places: Places, *, named: str = "") -> None:
+    """Carry out the trials of a row that have not been, and keep each as soon as it is scored.
+
+    Only those whose name has `named` in it: several processors may share a row.
+    """
     if missing := row.missing(places.data):
         sys.stderr.write(f"results: {row.name} is left out: {places.data} has no {', '.join(missing)}\n")
         return
@@ -42,7 +49,7 @@ def carry_out(row: Row, places: Places) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if row.prepare:
         row.prepare(places.data, folder)
-    for trial in row.trials:
+    for trial in (one for one in row.trials if named in one.name):
         if is_kept(row, trial):
             sys.stderr.write(f"results: {row.name}, {trial.name}: done before\n")
             continue

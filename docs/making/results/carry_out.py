@@ -61,7 +61,7 @@ class Record:
 
 def commands_of(row: Row, trial: Trial) -> Iterator[tuple[str, ...]]:
     """Yield what a person would type."""
-    for training in trial.trainings:
+    for training in (*trial.beforehand, *trial.trainings):
         yield ("sightline", "train", training.recipe, *training.settings, "--out", folder_of(row, training))
     yield ("sightline", "evaluate", folder_of(row, trial.trainings[-1]), *trial.test)
 
@@ -74,6 +74,8 @@ def folder_of(row: Row, training: Training) -> str:
 def carried_out(row: Row, trial: Trial, places: Places) -> Record:
     """Train what is not trained yet, go on where a training was stopped, and score the model."""
     version = commit()
+    for training in trial.beforehand:
+        train(row, training, places)
     trainings = [train(row, training, places) for training in trial.trainings]
     *_, scoring = commands_of(row, trial)
     scores, memory = evaluated(places.named([*scoring[1:], "--json"]))
@@ -127,7 +129,7 @@ def check_same(training: Training, folder: Path, places: Places) -> None:
 
 def digest(trial: Trial) -> str:
     """Return a few letters that only the same settings have."""
-    text = "\n".join(spelled(asked(training)) for training in trial.trainings)
+    text = "\n".join(spelled(asked(training)) for training in (*trial.beforehand, *trial.trainings))
     return blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
 
 

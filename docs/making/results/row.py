@@ -27,6 +27,8 @@ class Trial:
     """In their order; the last one's model is scored."""
     test: tuple[str, ...]
     """Options of `sightline evaluate`."""
+    beforehand: tuple[Training, ...] = ()
+    """Of other models, for what these leave behind, such as a tokenizer: their minutes are not this model's."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sightline.model import GPT, Transformer
 from sightline.pipelines.batches import batches
 from sightline.pipelines.rows import grid
 from sightline.text.batch import real_tokens
-from sightline.training.loss import chunks
+from sightline.training.loss import CHUNK_BYTES, chunks
 
 USUAL_BLOCK = 1_024
 """Tokens of a block, for a model that has no limit."""
@@ -69,6 +69,6 @@ def token_log_probabilities(
     """Return the log-probability of each target, without ever holding the scores of all words for all of them."""
     parts = [
         model.logits(hidden[at]).float().log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
-        for at in chunks(len(targets), row_bytes=4 * model.output.weight.size(0))
+        for at in chunks(len(targets), row_bytes=4 * model.output.weight.size(0), at_once=CHUNK_BYTES)
     ]
     return torch.cat(parts)

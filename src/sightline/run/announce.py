@@ -39,7 +39,9 @@ def introduce(ready: Prepared, reporter: Reporter) -> None:
         reporter.say(f"  {line}")
     target = examples.vocabulary.target
     sizes = f"{tokenizer.vocab_size:,}" + (f" and {target.vocab_size:,}" if target else "")
-    reporter.say(f"a vocabulary of {sizes} tokens ({ready.recipe.tokenizer.kind})")
+    settings = ready.recipe.tokenizer
+    origin = f"that of {settings.folder}" if settings.folder else settings.kind
+    reporter.say(f"a vocabulary of {sizes} tokens ({origin})")
     if examples.labels:
         names = examples.labels.names
         reporter.say(f"{len(names):,} classes: {', '.join(names[:20])}" + (", …" if len(names) > 20 else ""))

@@ -40,6 +40,8 @@ def opened_start(recipe: Recipe) -> Bundle | None:
     """Open the model to go on from, if the recipe names one."""
     if recipe.model.start is None:
         return None
+    if recipe.tokenizer.folder is not None:
+        raise SettingsError("model.start brings its own tokenizer: leave tokenizer.folder out")
     start = bundle.load(Path(recipe.model.start))
     if architecture_of(start.model.config) != recipe.architecture:
         raise SettingsError(

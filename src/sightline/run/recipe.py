@@ -43,6 +43,9 @@ class TokenizerSettings:
     vocab_size: int | None = field(default=None, metadata={"help": "different tokens"})
     split_digits: bool = field(default=False, metadata={"help": "every digit is a token of its own"})
     separate: bool = field(default=False, metadata={"help": "source and target get a vocabulary each"})
+    folder: str | None = field(
+        default=None, metadata={"help": "a model folder whose tokenizer is taken; none is learned then"}
+    )
 
     def __post_init__(self) -> None:
         checks = Checks()

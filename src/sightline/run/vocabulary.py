@@ -1,14 +1,18 @@
-"""The tokenizers of a run: learned from its data, kept beside the encoded corpus, found again by content."""
+"""The tokenizers of a run: learned from its data, kept beside the encoded corpus, found again by content.
+
+Or another model's, where a run shall spell as that does.
+"""
 
 import json
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from sightline import bundle
 from sightline.bundle.atomic import replace_folder
 from sightline.bundle.folder import load_tokenizer
 from sightline.bundle.words import read_words, words_text
-from sightline.errors import ModelFileError, SightlineError
+from sightline.errors import ModelFileError, SettingsError, SightlineError
 from sightline.run.recipe import Recipe
 from sightline.run.sizes import vocabulary_size
 from sightline.settings import to_mapping
@@ -39,6 +43,8 @@ class Vocabulary:
 
 def open_vocabulary(root: Path, recipe: Recipe, corpus: Corpus) -> Vocabulary:
     """Return the tokenizers for a corpus, from a folder in `root` if they are there, else learned now and kept."""
+    if recipe.tokenizer.folder is not None:
+        return borrowed(recipe, Path(recipe.tokenizer.folder))
     folder = root / f"vocabulary-{fingerprint(recipe, corpus)}"
     found = read_vocabulary(folder)
     if found is None:
@@ -48,6 +54,23 @@ def open_vocabulary(root: Path, recipe: Recipe, corpus: Corpus) -> Vocabulary:
         except OSError as error:
             raise SightlineError(f"{folder}: the tokenizer cannot be kept there: {error.strerror or error}") from None
     return found
+
+
+def borrowed(recipe: Recipe, folder: Path) -> Vocabulary:
+    """Return the tokenizers of a model, for another one that shall spell as it does."""
+    typed = {name.removeprefix("tokenizer.") for name in recipe.typed if name.startswith("tokenizer.")}
+    if fixed := sorted(typed - {"folder"}):
+        raise SettingsError(f"tokenizer.folder brings its own {', '.join(fixed)}: leave them out")
+    theirs = bundle.load(folder)
+    if theirs.tokenizer is None:
+        raise SettingsError(f"tokenizer.folder: {folder} has no tokenizer")
+    needed = {"cls", "sep", "mask"} if recipe.architecture == "bert" else {"start", "end"}
+    if missing := sorted(needed - set(theirs.tokenizer.roles)):
+        raise SettingsError(
+            f"tokenizer.folder: the tokenizer of {folder} has no token for {', '.join(missing)}, "
+            f"which {recipe.task} needs: take that of another model, or let one be learned"
+        )
+    return Vocabulary(theirs.tokenizer, theirs.target_tokenizer, theirs.words)
 
 
 def learned(recipe: Recipe, corpus: Corpus) -> Vocabulary:

@@ -17,6 +17,9 @@ from torch.nn import functional as F
 from sightline.errors import InputError
 from sightline.training.loss import chunks
 
+CHUNK_BYTES = 16 << 20
+"""Logits at once. They are gone over a dozen times, so they should stay in the processor's cache (docs/log.md)."""
+
 
 def cross_entropy(
     scores: Float[Tensor, "N C"], targets: Int[Tensor, "N"], *, smoothing: float = 0.0, agreement: float = 0.0
@@ -48,9 +51,11 @@ def projected_agreement(
 
 
 class _ProjectedAgreement(torch.autograd.Function):
-    """Gradients are made on the way forward, as in `loss`.
+    """Gradients are made on the way forward, as in `loss`, which also tells what is left to the E columns and why.
 
     With d = log p − log q, the logits of p have the gradient p − target + ½ agreement · [p (d − KL(p‖q)) + p − q].
+    Both distributions are kept as e = exp(logits − their maximum) and its sum s; the logarithms differ from the logits
+    only by a number for each row, so d is the difference of the logits and of those numbers.
     """
 
     @staticmethod
@@ -67,31 +72,46 @@ class _ProjectedAgreement(torch.autograd.Function):
         half, share = agreement / 2, smoothing / n_words
         hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.zeros_like(weight)
         bias_gradient = None if bias is None else torch.zeros_like(bias)
-        total = hidden.new_zeros(())
+        losses = hidden.new_empty(2, n_pairs)
+        word_sum = weight.sum(dim=0)  # E
+        bias_sum = 0.0 if bias is None else bias.sum()
         halves = hidden.view(2, n_pairs, hidden.size(1))
-        for at in chunks(n_pairs, row_bytes=2 * n_words * hidden.element_size()):
-            rows = halves[:, at].flatten(0, 1)  # C E, the first half of them p's, the second q's
-            right = targets[at].repeat(2)[:, None]  # C 1
+        for at in chunks(n_pairs, row_bytes=2 * n_words * hidden.element_size(), at_once=CHUNK_BYTES):
+            rows = halves[:, at].flatten(0, 1)  # 2C E, the first half of them p's, the second q's
             logits = rows @ weight.mT if bias is None else torch.addmm(bias, rows, weight.mT)
-            logs = torch.log_softmax(logits, dim=1)  # C V
-            total += (smoothing - 1) * logs.gather(1, right).sum() - share * logs.sum()
-            probabilities = torch.exp(logs, out=logits)
-            apart = logs[: len(logs) // 2].sub_(logs[len(logs) // 2 :])  # d, for p; q's is −d
-            p, q = probabilities.chunk(2)
-            gradients = []
-            for ours, theirs, sign in ((p, q, 1), (q, p, -1)):
-                away = (ours * apart).sum(dim=1, keepdim=True).mul_(sign)  # KL(ours‖theirs)
-                total += half * away.sum()
-                factor = (apart * (sign * half)).add_(1 + half - half * away)
-                gradients.append(factor.mul_(ours).sub_(theirs, alpha=half).sub_(share))
-            gradient = torch.cat(gradients)  # C V
-            gradient.scatter_add_(1, right, gradient.new_full(right.shape, smoothing - 1))
-            hidden_gradient.view_as(halves)[:, at] = (gradient @ weight).view(2, len(p), hidden.size(1))
-            weight_gradient.addmm_(gradient.mT, rows)
+            logits = logits.view(2, -1, n_words)  # 2 C V
+            right = targets[at].expand(2, -1)[:, :, None]  # 2 C 1
+            right_logit = logits.gather(2, right)
+            apart = logits[0] - logits[1]  # C V
+            highest = logits.amax(dim=2, keepdim=True)
+            exponentials = logits.sub_(highest).exp_()
+            total = exponentials.sum(dim=2, keepdim=True)  # 2 C 1
+            normalizer = highest + total.log()
+            offset = normalizer[0] - normalizer[1]  # C 1: d = apart − offset
+            means = torch.bmm(exponentials.transpose(0, 1), apart[:, :, None]).transpose(0, 1) / total  # of apart
+            away = torch.stack((means[0] - offset, offset - means[1]))  # 2 C 1: KL(p‖q), KL(q‖p)
+            sum_of_logits = (rows @ word_sum + bias_sum).view(2, -1, 1)
+            smoothed = normalizer - (1 - smoothing) * right_logit - share * sum_of_logits
+            losses[:, at] = (smoothed + half * away).squeeze(2)
+
+            p, q = exponentials
+            apart.mul_(half)
+            of_p = (apart + (1 + half * (1 - offset - away[0]))).mul_(p).addcmul_(q, total[0] / total[1], value=-half)
+            of_q = torch.sub(1 + half * (1 + offset - away[1]), apart, out=apart)
+            of_q.mul_(q).addcmul_(p, total[1] / total[0], value=-half)
+            gradient = torch.stack((of_p, of_q), out=exponentials)  # times total
+            gradient = gradient.scatter_add_(2, right, (smoothing - 1) * total).flatten(0, 1)  # 2C V
+            totals = total.flatten(0, 1)  # 2C 1
+            by_rows = (gradient @ weight).div_(totals).sub_(share * word_sum)
+            hidden_gradient.view_as(halves)[:, at] = by_rows.view(2, -1, hidden.size(1))
+            weight_gradient.addmm_(gradient.mT, rows / totals)
             if bias_gradient is not None:
-                bias_gradient += gradient.sum(dim=0)
+                bias_gradient.addmv_(gradient.mT, 1 / totals.squeeze(1))
+        weight_gradient.sub_(share * hidden.sum(dim=0))
+        if bias_gradient is not None:
+            bias_gradient.sub_(share * hidden.size(0))
         ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
-        return total
+        return losses.sum()
 
     @staticmethod
     @once_differentiable

@@ -60,7 +60,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         losses = hidden.new_empty(n_rows)
         word_sum = weight.sum(dim=0)  # E
         bias_sum = 0.0 if bias is None else bias.sum()
-        for at in chunks(n_rows, row_bytes=n_words * hidden.element_size()):
+        for at in chunks(n_rows, row_bytes=n_words * hidden.element_size(), at_once=CHUNK_BYTES):
             rows, right = hidden[at], targets[at, None]  # C E, C 1
             logits = rows @ weight.mT if bias is None else torch.addmm(bias, rows, weight.mT)  # C V
             highest = logits.amax(dim=1, keepdim=True)
@@ -92,7 +92,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None)
 
 
-def chunks(n_rows: int, *, row_bytes: int) -> Iterator[slice]:
-    """Cut rows into runs whose logits fit in CHUNK_BYTES; there is always a first, if need be an empty one."""
-    at_once = max(1, CHUNK_BYTES // row_bytes)
-    return (slice(start, min(start + at_once, n_rows)) for start in range(0, max(1, n_rows), at_once))
+def chunks(n_rows: int, *, row_bytes: int, at_once: int) -> Iterator[slice]:
+    """Cut rows into runs of at most `at_once` bytes of logits; there is always a first, if need be an empty one."""
+    step = max(1, at_once // row_bytes)
+    return (slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step))
