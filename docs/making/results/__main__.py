@@ -1,8 +1,11 @@
 """`make results [ROW=…]`: carry rows out, keep what came of them, and write the tables anew."""
 
 import argparse
+import fcntl
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from making.results.carry_out import Places, Record, carried_out, digest, written
@@ -33,7 +36,8 @@ def main() -> int:
         parser.error(f"no trial is named {asked.trial}: {', '.join(names)}")
     for row in [] if asked.only_tables else chosen:
         carry_out(row, places, named=asked.trial)
-    write_tables()
+    with one_at_a_time(places.runs):
+        write_tables()
     return 0
 
 
@@ -54,8 +58,19 @@ def carry_out(row: Row, places: Places, *, named: str = "") -> None:
             sys.stderr.write(f"results: {row.name}, {trial.name}: done before\n")
             continue
         sys.stderr.write(f"results: {row.name}, {trial.name}\n")
-        keep(carried_out(row, trial, places))
-        write_tables()
+        record = carried_out(row, trial, places)
+        with one_at_a_time(places.runs):
+            keep(record)
+            write_tables()
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Wait until no other process, with another part of the rows, is writing what it found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "writing.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # let go of when the file is closed
+        yield
 
 
 def kept() -> list[dict[str, object]]:
