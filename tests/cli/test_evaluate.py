@@ -116,11 +116,23 @@ def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
     assert values(sightline("evaluate", model, "--text", path, "--limit", 1, "--json")) == pytest.approx(first)
 
 
+def test_a_context_is_read_again(sightline, folder, file):
+    model, text = folder("generator"), "tiny models tell no tales " * 40
+    found = values(sightline("evaluate", model, "--text", file("text.txt", text), "--context", 20, "--json"))
+    assert found == pytest.approx(evaluate_text(load(model), [text], context=20).values)
+    assert found["loss"] != evaluate_text(load(model), [text]).values["loss"]
+    refused = sightline("evaluate", model, "--text", file("text.txt", text), "--context", 4000)
+    assert refused.code == 2
+    assert "this model reads" in refused.err
+
+
 def test_hidden_words_of_lines_are_found_again(sightline, folder, file):
     model = folder("filler")
     expected = evaluate_filler(load(model), SOURCES).values
     refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--documents", "line")
     assert "--documents is for models that write" in refused.err
+    refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--context", 4)
+    assert "--context is for models that write" in refused.err
     path = file("text.txt", *SOURCES)
     assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
 
@@ -209,6 +221,7 @@ def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
         (["--text", "a", "--beam", "4"], "--beam is for --source and --tsv, not for --text"),
         (["--labeled", "a", "--to", "de"], "--to is for --source and --tsv, not for --labeled"),
         (["--dialogues", "a", "--tokenize", "none"], "--tokenize is for --source and --tsv, not for --dialogues"),
+        (["--tsv", "a", "--context", "4"], "--context is for --text, not for --tsv"),
         (["--tsv", "a", "--documents", "line"], "--documents is for --text, not for --tsv"),
         (["--text", "a", "--columns", "1"], "--columns is for --tsv, --dialogues and --labeled, not for --text"),
     ],

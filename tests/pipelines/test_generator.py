@@ -141,6 +141,37 @@ def test_log_likelihood_is_that_of_every_block(simple, text):
     assert simple.log_likelihoods([text])[0] == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize("context", [0, 1, 20, 47])
+def test_every_token_is_foreseen_once_from_its_context(simple, context):
+    """Behind the first block, a token is foreseen from what a block of the model's length has before it."""
+    ids = simple.tokenizer.encode("the cat sat on the mat " * 12)
+    expected, counted = [], 0
+    with torch.inference_mode():
+        while counted < len(ids) - 1:
+            begin = max(0, counted - context)
+            block = torch.tensor([ids[begin : begin + 49]])
+            likely = simple.model.eval()(block[:, :-1]).log_softmax(-1).gather(2, block[:, 1:, None])[0, :, 0]
+            expected += likely[counted - begin :].tolist()
+            counted = len(expected)
+    [found] = simple.foresee([ids], context=context, batch_tokens=200)
+    assert found.tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_longest_context_gives_every_token_all_that_the_model_can_read(simple):
+    ids = simple.tokenizer.encode("the cat sat on the mat " * 12)
+    [found] = simple.foresee([ids], context=47)
+    with torch.inference_mode():
+        for place in (len(ids) - 9, len(ids) - 1):
+            likely = simple.model.eval()(torch.tensor([ids[place - 48 : place]])).log_softmax(-1)[0, -1, ids[place]]
+            assert float(found[place - 1]) == pytest.approx(float(likely), abs=1e-4)
+
+
+@pytest.mark.parametrize("context", [-1, 48])
+def test_a_context_that_leaves_nothing_to_foresee_is_refused(simple, context):
+    with pytest.raises(InputError, match=f"a context of {context} tokens: this model reads 48 at once, so 0 to 47"):
+        simple.foresee([[1, 2]], context=context)
+
+
 def test_log_likelihoods_of_many_are_those_of_each(simple):
     texts = ["the cat", "", "a dog " * 40, "漢字"]
     alone = [simple.log_likelihoods([text])[0] for text in texts]

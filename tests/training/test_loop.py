@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sightline.training import loop
 from sightline.training.average import RunningAverage
-from sightline.training.checkpoint import resume
+from sightline.training.checkpoint import resume, save
 from sightline.training.distributed import Rank
-from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, Surroundings, train
+from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, Surroundings, train, validated_step
 from sightline.training.metrics import FILE_NAME, MetricsFile, read
 from sightline.training.objective import Objective
 from sightline.training.optimizer import make_optimizer
@@ -87,7 +88,7 @@ def run(folder, task, settings=SETTINGS, *, stop_after=None, **options):
     folder.mkdir(exist_ok=True)
     state = new_state(task, settings)
     found = resume(state, folder / CHECKPOINTS)
-    MetricsFile(folder / FILE_NAME).cut_back(state.progress.step if found else -1)
+    MetricsFile(folder / FILE_NAME).cut_back(state.progress.step if found else -1, validated=validated_step(state))
     stop = None if stop_after is None else StopAfter(stop_after)
     objective = Objective(0.1, agreement=settings.agreement)
     ending = train(state, feed_of(task), objective, settings, around(folder, stop=stop, **options))
@@ -116,6 +117,29 @@ def test_a_run_that_is_stopped_again_and_again_equals_one_that_is_not(task, tmp_
     assert ending == "steps"
     assert lasting(again) == lasting(whole)
     assert timeless(read(parts / FILE_NAME)) == timeless(read(tmp_path / "whole" / FILE_NAME))
+
+
+class Killed(BaseException):
+    """What comes instead of a save: nothing in the loop can catch it."""
+
+
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_a_run_that_is_killed_before_any_save_ends_as_one_that_is_not(nth, tmp_path, monkeypatch):
+    settings = replace(SETTINGS, max_steps=4, validate_every=3, checkpoint_every=1, log_every=1)
+    whole, _ = run(tmp_path / "whole", "pairs", settings)
+    saves = iter(range(1, 100))
+
+    def save_or_die(state, folder, *, keep_last):
+        if next(saves) == nth:
+            raise Killed
+        return save(state, folder, keep_last=keep_last)
+
+    monkeypatch.setattr(loop, "save", save_or_die)
+    with pytest.raises(Killed):
+        run(tmp_path / "killed", "pairs", settings)
+    again, _ = run(tmp_path / "killed", "pairs", settings)
+    assert lasting(again) == lasting(whole)
+    assert timeless(read(tmp_path / "killed" / FILE_NAME)) == timeless(read(tmp_path / "whole" / FILE_NAME))
 
 
 def test_so_does_one_that_reads_every_batch_twice(tmp_path):

@@ -48,6 +48,16 @@ def test_cutting_back_leaves_each_step_once(tmp_path):
     assert killed.path.read_bytes() == uninterrupted.path.read_bytes()
 
 
+def test_cutting_back_drops_a_validation_that_is_going_to_be_made_again(tmp_path):
+    metrics = written(tmp_path / "metrics.jsonl", 1, 2)
+    for step in (1, 2):
+        metrics.append({"step": step, "validation_loss": 1.0})
+    assert metrics.cut_back(2, validated=1) == 1
+    assert [(record["step"], "validation_loss" in record) for record in read(metrics.path)] == [
+        (1, False), (2, False), (1, True),
+    ]  # fmt: skip
+
+
 def test_cutting_back_to_the_beginning_leaves_an_empty_file(tmp_path):
     metrics = written(tmp_path / "metrics.jsonl", 1, 2)
     metrics.cut_back(0)

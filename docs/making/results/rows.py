@@ -122,7 +122,10 @@ def all_fine_tuned() -> tuple[Trial, ...]:
 
 
 def wikitext() -> Trial:
-    """A language model of pieces of words, its perplexity stated for words."""
+    """A language model of pieces of words, its perplexity stated for words.
+
+    With most of its length as context: the published models remember all the text before a word.
+    """
     settings = (
         "data.folder=DATA/wikitext2", "data.train=train.raw.txt", "data.valid=valid.raw.txt", "data.documents=file",
         "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=192", "model.n_heads=4", "model.d_ff=768",
@@ -130,7 +133,7 @@ def wikitext() -> Trial:
         "training.schedule=linear", "training.learning_rate=0.004", "training.final_learning_rate=0",
         "training.average_decay=0.999", "training.max_epochs=5",
     )  # fmt: skip
-    test = ("--text", "DATA/wikitext2/test.raw.txt", "--documents", "file")
+    test = ("--text", "DATA/wikitext2/test.raw.txt", "--documents", "file", "--context", "224")
     return Trial("word-level", (Training("pieces", "language-model", settings),), test)
 
 

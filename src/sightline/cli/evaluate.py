@@ -43,6 +43,10 @@ def evaluate(
         Ends | None,
         typer.Option(help="What ends a document of --text: a blank line if not said, every line, or the file's end."),
     ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Tokens of --text that are read before the first that counts (slower)."),
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns of a TSV (names, or numbers from 1) or keys of a JSONL.")
     ] = None,
@@ -69,7 +73,7 @@ def evaluate(
     Examples:
       sightline evaluate runs/en-de --source test.en --target test.de --beam 4
       sightline evaluate runs/en-de --tsv test.tsv --columns 2,3 --limit 500
-      sightline evaluate runs/shakespeare --text test.txt
+      sightline evaluate runs/shakespeare --text test.txt --context 200
       sightline evaluate runs/talk --dialogues test.jsonl --columns dialog
       sightline evaluate runs/mood --labeled test.tsv --json
     """
@@ -78,8 +82,8 @@ def evaluate(
     names = tuple(name.strip() for name in columns.split(",")) if columns is not None else ()
     files = {"--source": source, "--target": target, "--tsv": tsv, "--text": text, "--labeled": labeled}
     files["--dialogues"] = dialogues
-    others: dict[str, object] = {"--documents": documents, "--tokenize": tokenize, "--to": to, "--from": from_}
-    others |= {"--beam": beam, "--length-penalty": length_penalty}
+    others: dict[str, object] = {"--documents": documents, "--context": context, "--tokenize": tokenize}
+    others |= {"--to": to, "--from": from_, "--beam": beam, "--length-penalty": length_penalty}
     held_out = HeldOut.of(files, columns=names, pair=pair, limit=limit, others=others)
     pipeline = load(model)
     check_kind(pipeline, held_out, model)
@@ -91,6 +95,7 @@ def evaluate(
             from_=from_,
             tokenize=tokenize,
             documents=documents,
+            context=context,
             options=given(beam=beam, length_penalty=length_penalty),
         )
     if as_json:
@@ -116,6 +121,7 @@ def scores(
     from_: str | None,
     tokenize: Words | None,
     documents: Ends | None,
+    context: int | None,
     options: dict[str, object],
 ) -> "Report":
     """Score a model on the test set that is for its kind."""
@@ -139,10 +145,11 @@ def scores(
         into = languages[0] if named else to
         return evaluate_translator(pipeline, sources, targets, to=into, settings=settings, tokenize=tokenize)
     if isinstance(pipeline, Generator):
-        return evaluate_text(pipeline, held_out.documents(ended_by=documents or "blank"))
+        return evaluate_text(pipeline, held_out.documents(ended_by=documents or "blank"), context=context or 0)
     if isinstance(pipeline, Filler):
-        if documents is not None:
-            raise RefusedError("--documents is for models that write: this one fills in words, line by line")
+        if documents is not None or context is not None:
+            option = "--context" if documents is None else "--documents"
+            raise RefusedError(f"{option} is for models that write: this one fills in words, line by line")
         return evaluate_filler(pipeline, held_out.lines())
     assert isinstance(pipeline, Classifier)  # noqa: S101  # check_kind has refused all others
     return evaluate_classifier(pipeline, held_out.labeled(pipeline.labels, per_word=pipeline.per_word))

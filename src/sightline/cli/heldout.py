@@ -34,6 +34,7 @@ SUITS = {
     "--columns": ("--tsv", "--dialogues", "--labeled"),
     "--pair": ("--labeled",),
     "--documents": ("--text",),
+    "--context": ("--text",),
     **dict.fromkeys(("--to", "--from", "--beam", "--length-penalty", "--tokenize"), WRITTEN),
 }
 """Options that are about some test sets only: with others they would do nothing, and nobody would notice."""

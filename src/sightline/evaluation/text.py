@@ -11,8 +11,11 @@ from sightline.evaluation.report import Report, Value
 from sightline.pipelines import Generator
 
 
-def evaluate_text(generator: Generator, texts: Sequence[str]) -> Report:
+def evaluate_text(generator: Generator, texts: Sequence[str], *, context: int = 0) -> Report:
     """Let a model foresee documents, one after another, in blocks as long as it can take.
+
+    Without a `context` a block knows nothing of the one before it; with one it reads so many tokens of that again, as
+    suits a comparison with models that remember all the text (at the price of more blocks).
 
     Each begins where the one before it ended: after the end token, which is also to be foreseen at its end. Every
     token is foreseen once. Perplexity is comparable between models of one vocabulary only; bits per character (and
@@ -23,7 +26,7 @@ def evaluate_text(generator: Generator, texts: Sequence[str]) -> Report:
     stream = [*ends, *(id_ for text in texts for id_ in (*generator.encoded([text])[0], *ends))]
     if len(stream) < 2 or not any(texts):
         raise InputError("there is no text to foresee: it has less than two tokens")
-    [likely] = generator.foresee([stream])
+    [likely] = generator.foresee([stream], context=context)
     return Report({"documents": len(texts), **foreseen_values(texts, likely)})
 
 

@@ -1,11 +1,12 @@
 """How well a model foresees what is there: running text, in blocks as long as it can take, or a source's target."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sightline.errors import InputError
 from sightline.model import GPT, Transformer
 from sightline.pipelines.batches import batches
 from sightline.pipelines.rows import grid
@@ -16,16 +17,25 @@ USUAL_BLOCK = 1_024
 """Tokens of a block, for a model that has no limit."""
 
 
-def foreseen(model: GPT, documents: Sequence[Sequence[int]], *, batch_tokens: int) -> list[Float[Tensor, "..."]]:
+def foreseen(
+    model: GPT, documents: Sequence[Sequence[int]], *, context: int = 0, batch_tokens: int
+) -> list[Float[Tensor, "..."]]:
     """Return, for each list of ids, the log-probability of every id but the first.
 
-    Neighbouring blocks share a token, the last of one and the first of the next, so that each is foreseen once.
+    A block after the first begins so early that the model has read `context` ids before the first that it foresees
+    there. Each is foreseen once; the smaller the rest of a block, the more blocks there are.
     """
     length = model.config.max_length or USUAL_BLOCK
+    if not 0 <= context < length:
+        raise InputError(
+            f"a context of {context:,} tokens: this model reads {length:,} at once, so 0 to {length - 1:,}"
+        )
     places = [
-        (number, start) for number, ids in enumerate(documents) for start in range(0, max(0, len(ids) - 1), length)
+        (number, *window)
+        for number, ids in enumerate(documents)
+        for window in windows(len(ids) - 1, length=length, context=context)
     ]
-    blocks = [documents[number][start : start + length + 1] for number, start in places]
+    blocks = [documents[number][begin : end + 1] for number, begin, _, end in places]
     found: list[Tensor] = [torch.empty(0)] * len(blocks)
     for chosen in batches([len(block) - 1 for block in blocks], batch_tokens=batch_tokens):
         ids, lengths = grid([blocks[number] for number in chosen], like=model.output.weight)
@@ -35,9 +45,19 @@ def foreseen(model: GPT, documents: Sequence[Sequence[int]], *, batch_tokens: in
         for number, part in zip(chosen, torch.split(likely, lengths.tolist()), strict=True):
             found[number] = part
     parts: list[list[Tensor]] = [[torch.empty(0)] for _ in documents]
-    for (number, _), part in zip(places, found, strict=True):
-        parts[number].append(part)
+    for (number, begin, first, _), part in zip(places, found, strict=True):
+        parts[number].append(part[first - begin :])
     return [torch.cat(own) for own in parts]
+
+
+def windows(n: int, *, length: int, context: int) -> Iterator[tuple[int, int, int]]:
+    """Yield where each block begins, from where on it counts, and where it ends: 0 to n, every place once."""
+    first = 0
+    while first < n:
+        begin = max(0, first - context)
+        end = min(n, begin + length)
+        yield begin, first, end
+        first = end
 
 
 def foreseen_targets(

@@ -86,11 +86,14 @@ class Generator(Pipeline):
         return [float(likely.double().sum()) for likely in self.foresee(documents, batch_tokens=batch_tokens)]
 
     def foresee(
-        self, documents: Sequence[Sequence[int]], *, batch_tokens: int = BATCH_TOKENS
+        self, documents: Sequence[Sequence[int]], *, context: int = 0, batch_tokens: int = BATCH_TOKENS
     ) -> list[Float[Tensor, "..."]]:
-        """Return, for each list of ids, the log-probability of every id but the first, given those before it."""
+        """Return, for each list of ids, the log-probability of every id but the first, given those before it.
+
+        What is longer than the model comes in blocks; each reads `context` ids of the one before it again.
+        """
         with self.at_work():
-            return foreseen(self.model, documents, batch_tokens=batch_tokens)
+            return foreseen(self.model, documents, context=context, batch_tokens=batch_tokens)
 
     def trace(self, text: str = "", *, target: str | None = None, **options: object) -> Trace:
         """Return what the model does while it goes on with a text: every value, every step, every choice.

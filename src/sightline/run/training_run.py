@@ -22,10 +22,10 @@ from sightline.settings import to_mapping
 from sightline.training import checkpoint
 from sightline.training.distributed import Rank, joined_rank
 from sightline.training.lock import locked
-from sightline.training.loop import CHECKPOINTS, Ending, Surroundings
+from sightline.training.loop import CHECKPOINTS, Ending, Surroundings, validated_step
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import FILE_NAME as METRICS
-from sightline.training.metrics import MetricsFile, read
+from sightline.training.metrics import VALIDATION, MetricsFile, read
 from sightline.training.report import Reporter, Sample, SilentReporter
 from sightline.training.self_check import SelfCheck, self_check
 from sightline.training.signals import StopRequest, stop_on_signals
@@ -233,7 +233,7 @@ def surroundings(
     """Return what the loop works with: the log, cut back to where the run goes on, and whoever keeps the best model."""
     metrics = MetricsFile(folder / METRICS)
     if rank.is_main:
-        metrics.cut_back(first - 1)
+        metrics.cut_back(first - 1, validated=validated_step(ready.state))
 
     def record(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         if rank.is_main:
@@ -263,7 +263,7 @@ def best_scores(ready: Prepared, folder: Path, *, final: bool) -> dict[str, Metr
     step = ready.state.progress.best_step
     if step is None:
         return {}
-    records = (r for r in reversed(read(folder / METRICS)) if r["step"] == step and "validation_loss" in r)
+    records = (r for r in reversed(read(folder / METRICS)) if r["step"] == step and VALIDATION in r)
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
     if final and (folder / MODEL).exists():
         kept = bundle.load(folder / MODEL)

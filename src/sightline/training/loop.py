@@ -69,7 +69,7 @@ def train(
             update(state, settings, around, clock)
             do_what_is_due(state, settings, around, clock, n_batches=len(epoch))
     state.progress = replace(state.progress, seconds=clock.now())
-    if ending != "signal" and state.metrics.get("validated_step") != state.progress.step and state.progress.step:
+    if ending != "signal" and validated_step(state) != state.progress.step:
         validate(state, settings, around)
     checkpoint(state, settings, around)
     return ending
@@ -181,6 +181,11 @@ def validate(state: TrainingState, settings: TrainingSettings, around: Surroundi
     around.reporter.validated(record, found.samples)
     around.record(record, found.samples)
     return improved
+
+
+def validated_step(state: TrainingState) -> int:
+    """Return the step of the last validation, 0 before the first."""
+    return int(number(state, "validated_step"))
 
 
 def best_merit(state: TrainingState) -> tuple[float, float]:

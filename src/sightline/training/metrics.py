@@ -20,6 +20,8 @@ from sightline.text.strict_json import parse_object
 from sightline.training.state import Metric
 
 FILE_NAME = "metrics.jsonl"
+VALIDATION = "validation_loss"
+"""What only the record of a validation has."""
 LONGEST = 1 << 20
 """Bytes of a line."""
 
@@ -48,11 +50,14 @@ class MetricsFile:
         except OSError as error:
             raise SightlineError(f"could not write to {self.path}: {error.strerror or error}") from error
 
-    def cut_back(self, step: int) -> int:
+    def cut_back(self, step: int, *, validated: int | None = None) -> int:
         """Keep the records up to a step, drop those after it and an incomplete last line; return how many are gone.
 
+        Of validations those up to the step `validated` are kept: the last of a run comes when its step has been saved
+        already, so a kill may leave a record of it that the checkpoint does not know, and that will be made again.
         The file is replaced in one instant: a kill leaves the old one or the new one.
         """
+        last_validated = step if validated is None else min(step, validated)
         if not os.path.lexists(self.path):
             return 0
         new = self.path.with_name(f"{self.path.name}.tmp-new")
@@ -60,7 +65,7 @@ class MetricsFile:
         try:
             with new.open("wb") as file:
                 for line, record in complete_lines(self.path):
-                    if step_of(record) <= step:
+                    if step_of(record) <= (last_validated if VALIDATION in record else step):
                         file.write(line)
                     else:
                         dropped += 1

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sightline.training.metrics import VALIDATION
 from sightline.training.report import Sample
 from sightline.training.settings import BestBy
 
@@ -21,7 +22,7 @@ class Validation:
     def record(self) -> dict[str, float]:
         """Return all values by name."""
         name, value = self.score
-        return {"validation_loss": self.loss, name: value, **self.others}
+        return {VALIDATION: self.loss, name: value, **self.others}
 
     def merit(self, best_by: BestBy, *, step: int) -> tuple[float, float]:
         """Return what is higher for a better model: the score, and where scores are equal the loss decides.
