@@ -36,7 +36,8 @@ def section(row: Row, records: Sequence[Kept]) -> str:
     names = ("", *(name.replace("_", " ") for name in (row.measure, *row.also)), *CIRCUMSTANCES)
     table = [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *(line(row, record) for record in records)]
     signatures = sorted({str(v) for record in records for k, v in scores(record).items() if k.endswith("signature")})
-    commands = ["```", *(one for found in alike(records).values() for one in found[0]["commands"]), "```"]
+    typed = dict.fromkeys(one for found in alike(records).values() for one in found[0]["commands"])
+    commands = ["```", *typed, "```"]  # what several begin with stands there once
     rest = [f"Signatures: {', '.join(f'`{one}`' for one in signatures)}."] if signatures else []
     return "\n\n".join([lines[0], " ".join(lines[2:]), "\n".join(table), *rest, "\n".join(commands)])
 
