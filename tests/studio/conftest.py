@@ -23,7 +23,7 @@ __all__ = ["browser", "pool"]
 @pytest.fixture(scope="session")
 def models(trained) -> dict[str, Pipeline]:
     """What the studio serves: ids and pipelines; those that are not trained have strong opinions of their own."""
-    return {
+    made = {
         "phrases": sightline.load(trained("phrases")),
         "one-way": Translator(dataclasses.replace(translator_bundle(), words=())),  # and no list of words
         "talk": sightline.load(trained("talk")),
@@ -32,6 +32,9 @@ def models(trained) -> dict[str, Pipeline]:
         "classes": sightline.load(trained("classes")),
         "tags": Classifier(classifier_bundle(per_word=True)),
     }
+    for one in made.values():
+        one.model.eval()  # as loaded ones are: the server's thread and a test's must not switch dropout for each other
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_axe_finds_no_serious_fault(page, view, theme):
     page.emulate_media(color_scheme=theme)
     page.evaluate(FOLLOW, f"#/{view}?model={VIEWS[view]}")
     page.wait_for_selector(DRAWN.get(view, "#view section, #view form"))
-    page.wait_for_function("() => document.querySelector('[aria-busy=true]') === null")
+    page.wait_for_function("() => document.querySelector('[aria-busy=true]') === null", timeout=120_000)
     page.wait_for_timeout(100)
     found = page.evaluate("async () => (await axe.run()).violations")
     faults = [

@@ -10,7 +10,7 @@ import pytest
 
 from sightline.run.snapshots import pipeline_at
 from tracing.test_legibility_in_browser import CUT, LEAST_CONTRAST, UNREADABLE
-from tracing.test_page_in_browser import short
+from tracing.test_page_in_browser import Shown, short
 
 from .runs import copy_of, metrics_of, served, small_run
 
@@ -235,7 +235,7 @@ def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(fil
         model = pipeline_at(run, step)
         trace = model.trace(TEXT, target=target)
         shown = row.locator("td").all_text_contents()
-        assert shown[:-1] == [short(math.exp(step.log_probability)) for step in trace.steps]
+        assert shown[:-1] == [Shown(math.exp(step.log_probability)) for step in trace.steps]
         assert shown[-1] == tab.evaluate(VISIBLE, model.translate(TEXT))
     assert tab.locator(".lapse-odds thead th").count() == len(trace.steps) + 2
     assert tab.locator(".lapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
@@ -251,7 +251,7 @@ def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
         tab.locator("#timelapse .numbers summary").click()  # another trace, another table
         tab.locator("#timelapse .numbers tbody td").first.wait_for()
         cells = tab.locator("#timelapse .numbers tbody td").all_text_contents()
-        assert cells == [short(float(weight)) for weight in weights.flat]
+        assert cells == [Shown(float(weight)) for weight in weights.flat]
         tab.get_by_label("One snapshot on").click()
 
 
@@ -259,6 +259,7 @@ def test_switch_shows_what_each_would_have_written(filmed, run):
     tab = filmed("&own=1&snapshot=2")
     trace = pipeline_at(run, 2).trace(TEXT)
     units = tab.locator("#timelapse .lines svg .unit[data-row=target]")
+    units.first.wait_for()  # drawn once there is room for it
     assert units.count() == len(trace.target.tokens)
 
 

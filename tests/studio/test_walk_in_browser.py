@@ -151,7 +151,7 @@ def check_attentions(walk):
         same(shown, masked, row)
         causal = tower == "decoder" and sub == "self_attention"
         later = ~np.tri(*masked.shape, dtype=bool)
-        assert np.isinf(shown[later if len(shown) == len(later) else later[[row]]]).all() == causal
+        assert np.isinf(masked[later]).all() == causal
         assert walk.last(f"{place}.masked") == pytest.approx(masked[row, column], rel=THREE_DIGITS)
 
         shown = walk.to(f"{place}.weights")[1]
@@ -314,10 +314,13 @@ def test_what_is_shown_can_be_saved(tabs, models):
 @pytest.fixture(scope="module")
 def other_models():
     rotary = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
-    return {
+    made = {
         "llama": Generator(generator_bundle(**rotary, n_heads=4, n_kv_heads=2, max_length=300)),
         "pre": Translator(translator_bundle(norm_order="pre", max_length=300)),
     }
+    for one in made.values():
+        one.model.eval()  # as loaded ones are: the server's thread and ours must not switch dropout for each other
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -379,7 +382,7 @@ def test_two_hundred_tokens_stay_quick(tabs, other_url):
     page.wait_for_timeout(300)
     took = page.evaluate("""async () => {
       const times = [];
-      for (let at = 0; at < 8; at++) {
+      for (let at = 0; at < 30; at++) {
         const before = performance.now();
         document.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
         await new Promise((done) => setTimeout(done));

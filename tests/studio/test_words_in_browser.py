@@ -104,7 +104,7 @@ def test_a_neighbour_leads_to_its_own(tabs, models):
     page = opened(tabs, "model=gpt&word=cat")
     nearest = listed(page)[0][0]
     page.locator(".words .candidates .pick").first.click()
-    page.wait_for_selector(f"h3:has-text('{nearest}')")
+    page.get_by_text(f"Nearest to “\u2068{nearest}\u2069”", exact=True).wait_for()
     assert [word for word, _ in listed(page)] == [one.word for one in models["gpt"].neighbors(nearest, n=12)]
 
 

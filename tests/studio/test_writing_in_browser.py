@@ -1,5 +1,6 @@
 """Write and Chat: texts and probabilities are those that the interface gives, and nothing is lost on the way."""
 
+import dataclasses
 import json
 import math
 import time
@@ -8,12 +9,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from pipelines.tiny import LINES, chat_bundle, generator_bundle
+from sightline.decoding import DecodingSettings
 from sightline.pipelines import Chat, Generator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import site
 from sightline.text import train_characters
-from tracing.test_page_in_browser import short
+from tracing.test_page_in_browser import Shown
 
 pytestmark = pytest.mark.browser
 
@@ -179,7 +181,9 @@ def test_see_inside_opens_watch_with_the_text(tabs, letters_url):
 
 def test_stop_keeps_what_was_written(tabs):
     """A slow model, stopped while it writes; the page goes on from there."""
-    generator, chat = Generator(generator_bundle(CHARACTERS)), Chat(chat_bundle())
+    long = DecodingSettings(min_length=40, max_length=40)  # there is time to stop it
+    generator = Generator(generator_bundle(CHARACTERS))
+    chat = Chat(dataclasses.replace(chat_bundle(), generation=long))
     for model in (generator.model, chat.model):
         model.step = slowly(model.step)
     with background(studio_of({"letters": generator, "talk": chat})) as url:
@@ -250,11 +254,11 @@ def test_see_inside_reads_what_the_reply_was_made_of(tabs, models):
     assert len(own.source.text.split("\n")) == len(turns)
     read = page.locator("#sentence [data-passage=source] .token").all_text_contents()
     assert len(read) == len(own.source.tokens)
-    assert short(math.exp(own.log_probability)) in page.locator(".outcome").inner_text()
+    assert Shown(math.exp(own.log_probability)).stands_in(page.locator(".outcome").inner_text())
     assert page.locator(".earlier .token").all_text_contents() == turns[:2]
     page.get_by_role("button", name="Leave it out").click()
     alone = models["talk"].trace("Bye", beam=4)
-    until(page, lambda: short(math.exp(alone.log_probability)) in page.locator(".outcome").inner_text())
+    until(page, lambda: Shown(math.exp(alone.log_probability)).stands_in(page.locator(".outcome").inner_text()))
     assert "before" not in page.url
 
 

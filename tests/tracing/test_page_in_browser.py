@@ -105,6 +105,25 @@ def short(number: float) -> str:
     return ("−" if number < 0 else "") + digits
 
 
+class Shown:
+    """Equals what a page shows of a number: with three digits, of the six that it was given of it or of its logarithm.
+
+    Those six may round to another third digit than all of them do.
+    """
+
+    def __init__(self, number: float) -> None:
+        self.texts = {short(number * scale) for scale in (1 - 1e-4, 1, 1 + 1e-4)}
+
+    def __eq__(self, text: object) -> bool:
+        return text in self.texts
+
+    def __repr__(self) -> str:
+        return " or ".join(sorted(self.texts))
+
+    def stands_in(self, text: str) -> bool:
+        return any(one in text for one in self.texts)
+
+
 def stops(name: str, *, dark: bool) -> np.ndarray:
     """The colours of a scale, read from the stylesheet."""
     found = re.findall(rf"--{name}: ([^;]+);", drawing.stylesheet())[int(dark)]
