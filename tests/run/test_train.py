@@ -1,6 +1,7 @@
 """A recipe carried out, task by task: from a file to a model folder that answers."""
 
 import json
+import threading
 
 import pytest
 
@@ -9,6 +10,11 @@ from sightline import bundle
 from sightline.bundle.purpose import Task
 from sightline.errors import RefusedError, SettingsError
 from sightline.run import train
+from sightline.run.folder import encoded_beside
+from sightline.run.prepare import prepare
+from sightline.run.training_run import asked_recipe
+from sightline.training.distributed import Rank
+from sightline.training.lock import TURNS, taking_turns
 from sightline.training.metrics import read
 from sightline.training.report import SilentReporter
 
@@ -139,6 +145,28 @@ def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_p
     second = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "b")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")} == encoded
     assert weights_of(first.folder) == weights_of(second.folder)
+
+
+def test_a_corpus_that_another_run_is_encoding_is_waited_for(tmp_path):
+    recipe, folder = asked_recipe("translation", overrides(tmp_path, "translation"), tmp_path / "run", resume=False)
+    waiting = threading.Thread(target=prepare, args=(recipe, folder), kwargs={"rank": Rank(), "resume": False})
+    with taking_turns(encoded_beside(folder)):
+        waiting.start()
+        waiting.join(timeout=1.0)
+        assert waiting.is_alive()
+        assert [path.name for path in encoded_beside(folder).iterdir()] == [TURNS]
+    waiting.join()
+    assert len(list(encoded_beside(folder).iterdir())) > 1
+
+
+def test_a_model_that_a_kill_left_between_two_names_is_put_back(tmp_path):
+    result, _ = trained(tmp_path, "translation")
+    weights, model = weights_of(result.folder), result.folder / "model"
+    model.rename(result.folder / "model.tmp-old")  # the last save, killed between its two renames
+    train(None, out=result.folder, resume=True)
+    assert weights_of(result.folder) == weights
+    assert model.is_dir()
+    assert not list(result.folder.rglob("*.tmp-*"))
 
 
 def test_source_and_target_may_have_a_vocabulary_each(tmp_path):

@@ -112,7 +112,7 @@ def test_m3_head_over_the_limit_is_431(url, head):
 def test_m4_silent_connections_starve_nobody_and_one_too_many_is_told():
     """The refusal is JSON with Retry-After, and those who say nothing are soon gone."""
     with (
-        background(example_app(limits=Limits(connections=8, header_seconds=0.5))) as url,
+        background(example_app(limits=Limits(connections=8, header_seconds=2))) as url,
         contextlib.ExitStack() as stack,
     ):
         silent = [stack.enter_context(connect(url)) for _ in range(8)]

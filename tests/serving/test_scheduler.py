@@ -11,6 +11,7 @@ from pipelines.tiny import generator_bundle, many_languages_bundle, translator_b
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines import Generator, Translator
+from sightline.serving.running import Running
 from sightline.serving.scheduler import FullError, Scheduler, StoppedError
 from sightline.serving.work import Call, Work
 
@@ -146,7 +147,15 @@ def test_who_leaves_is_not_written_for_any_more(generator):
     assert later == after
 
 
+@pytest.fixture
+def unhurried(monkeypatch):
+    """Let every step take a while, so that whoever watches is not too late."""
+    advance = Running.advance
+    monkeypatch.setattr(Running, "advance", lambda running: time.sleep(0.02) or advance(running))
+
+
 @pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.usefixtures("unhurried")
 def test_who_leaves_takes_nothing_from_those_who_stay(generator, streams, caplog):
     """The rows of the others move up: that happens between two steps, and their texts must not feel it."""
     long = DecodingSettings(max_length=40, min_length=40)
@@ -289,10 +298,13 @@ def test_calls_of_one_kind_become_one():
     assert any(len(items) > 1 for items in seen)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_what_is_not_done_when_it_stops_is_told(generator):
     async def stopped(scheduler):
         task = asyncio.create_task(asked(scheduler, generator, "the", DecodingSettings(max_length=40, min_length=40)))
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while scheduler.counts.steps == 0:
+                await asyncio.sleep(0.001)
         await asyncio.to_thread(scheduler.stop)
         with pytest.raises(StoppedError):
             await task

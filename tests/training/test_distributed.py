@@ -1,7 +1,6 @@
 """One process is a rank too; two ranks with half a batch each are one with the whole."""
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,6 @@ def test_one_process_is_a_rank_that_changes_nothing(monkeypatch):
     assert digest(gradients(model).values()) == before
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def work_as(index: int, folder: Path) -> None:
     """What each of the two processes does: half the batch, then everybody's sum."""
     model = tiny_model("bert")
@@ -63,7 +56,9 @@ def work_as(index: int, folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_two_ranks_with_half_a_batch_equal_one_with_the_whole(tmp_path, monkeypatch):
-    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # a port of its own
+    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": "2"}
+    together["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     for name, value in together.items():
         monkeypatch.setenv(name, value)
     children = []

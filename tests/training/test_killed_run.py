@@ -65,12 +65,12 @@ def stop_after(n_batches: int, folder: Path, number: int) -> int:
     child = os.fork()
     if child == 0:
         os._exit(run_until_stopped(folder, report))
+    os.close(report)  # or a child that fails would be waited for for ever
     for _ in range(n_batches):
-        os.read(reports, 1)
+        assert os.read(reports, 1)
     os.kill(child, number)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(reports)
-    os.close(report)
     return code
 
 

@@ -1,17 +1,15 @@
 """`make results [ROW=…]`: carry rows out, keep what came of them, and write the tables anew."""
 
 import argparse
-import fcntl
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from making.results.carry_out import Places, Record, carried_out, digest, written
 from making.results.row import Row, Trial
 from making.results.rows import ROWS
 from making.results.table import in_full, in_short, woven
+from sightline.training.lock import taking_turns
 
 DOCS = Path(__file__).parents[2]
 KEPT, FULL, SHORT = DOCS / "results.json", DOCS / "results.md", DOCS.parent / "README.md"
@@ -36,7 +34,7 @@ def main() -> int:
         parser.error(f"no trial is named {asked.trial}: {', '.join(names)}")
     for row in [] if asked.only_tables else chosen:
         carry_out(row, places, named=asked.trial)
-    with one_at_a_time(places.runs):
+    with taking_turns(places.runs):
         write_tables()
     return 0
 
@@ -59,18 +57,9 @@ def carry_out(row: Row, places: Places, *, named: str = "") -> None:
             continue
         sys.stderr.write(f"results: {row.name}, {trial.name}\n")
         record = carried_out(row, trial, places)
-        with one_at_a_time(places.runs):
+        with taking_turns(places.runs):  # other processes may have other parts of the rows
             keep(record)
             write_tables()
-
-
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait until no other process, with another part of the rows, is writing what it found."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "writing.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go of when the file is closed
-        yield
 
 
 def kept() -> list[dict[str, object]]:

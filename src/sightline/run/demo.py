@@ -1,10 +1,10 @@
 """The demo: train the built-in phrase translator, unless that has been done, show what it can, and draw one phrase."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.bundle.atomic import beside, place_of, remove
 from sightline.errors import RefusedError
 from sightline.pipelines import Translator, load
 from sightline.run.folder import MODEL, is_run
@@ -63,8 +63,11 @@ def demo(
     if journal is not None and journal.get("name") != RECIPE:
         raise RefusedError(f"{folder} holds another run ({journal.get('name')}), not the demo: choose another --out")
     if retrain and journal is not None:
+        gone = beside(folder.resolve(), "gone")
         with locked(folder):  # nobody trains there now
-            shutil.rmtree(folder)
+            remove(gone)
+            folder.rename(gone)  # half removed, it must not look like a run
+        remove(gone)
     if not is_trained(folder):
         result = train(RECIPE, overrides or {}, out=folder, resume=is_run(folder), reporter=reporter)
         if result.exit_code:
@@ -83,7 +86,7 @@ def demo(
 def is_trained(folder: Path) -> bool:
     """Tell whether a finished run is there."""
     outcome = (read_journal(folder) or {}).get("outcome") or {"ending": "signal"}
-    return outcome["ending"] != "signal" and (folder / MODEL).is_dir()
+    return outcome["ending"] != "signal" and place_of(folder / MODEL).is_dir()
 
 
 def drawn_page(folder: Path, translator: Translator) -> Path | None:
@@ -92,7 +95,7 @@ def drawn_page(folder: Path, translator: Translator) -> Path | None:
     A page that is older than the model shows another one. Where nothing can be written, the rest of the demo goes on.
     """
     place = folder / PAGE
-    if place.exists() and place.stat().st_mtime >= (folder / MODEL).stat().st_mtime:
+    if place.exists() and place.stat().st_mtime >= place_of(folder / MODEL).stat().st_mtime:
         return place
     source, to = SHOWN[0]
     trace = translator.trace(source, to=to, beam=BEAM, knockouts=True, hypotheses=True)

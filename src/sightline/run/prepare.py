@@ -21,6 +21,7 @@ from sightline.text.feed import Feed, Share
 from sightline.text.labels import Labels
 from sightline.training.average import RunningAverage
 from sightline.training.distributed import Rank
+from sightline.training.lock import taking_turns
 from sightline.training.objective import Objective
 from sightline.training.optimizer import make_optimizer
 from sightline.training.settings import TrainingSettings
@@ -48,10 +49,11 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepared:
     """Make everything ready; a run that goes on spells texts, and names classes, as it did when it began."""
     root = encoded_beside(folder)
-    data = written_down(root, recipe.data)
-    start = bundle.load(first_snapshot(folder)) if resume else opened_start(recipe)
-    vocabulary, labels = spelling(root, recipe, data, start, resume=resume)
-    examples = open_examples(root, recipe, within_model(recipe, data, start), vocabulary, labels)
+    with taking_turns(root):  # another run may be about to encode the same corpus
+        data = written_down(root, recipe.data)
+        start = bundle.load(first_snapshot(folder)) if resume else opened_start(recipe)
+        vocabulary, labels = spelling(root, recipe, data, start, resume=resume)
+        examples = open_examples(root, recipe, within_model(recipe, data, start), vocabulary, labels)
     amount = examples.train.amount(running_text=recipe.task.endswith("language-model"))
     purpose = purpose_of(recipe, data, labels)
     config = config_of(recipe, amount, vocabulary, purpose, start if recipe.model.start else None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sightline import bundle
+from sightline.bundle.atomic import place_of
 from sightline.errors import InputError
 from sightline.pipelines import Pipeline, load, pipeline_for
 from sightline.run.folder import MODEL, first_snapshot
@@ -21,7 +22,7 @@ def snapshots(folder: Path) -> dict[int, Path]:
 
 def has_kept_model(folder: Path) -> bool:
     """Tell whether a run has been validated, and has kept its best model."""
-    return (folder / MODEL / "config.json").is_file()
+    return (place_of(folder / MODEL) / "config.json").is_file()
 
 
 def pipeline_at(folder: Path, step: int | None, *, like: Pipeline | None = None) -> Pipeline:

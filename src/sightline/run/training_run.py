@@ -8,6 +8,7 @@ from typing import Any
 
 from sightline import bundle, runtime
 from sightline.bundle import model_card
+from sightline.bundle.atomic import place_of
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.pipelines import Pipeline, load
@@ -265,7 +266,7 @@ def best_scores(ready: Prepared, folder: Path, *, final: bool) -> dict[str, Metr
         return {}
     records = (r for r in reversed(read(folder / METRICS)) if r["step"] == step and VALIDATION in r)
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
-    if final and (folder / MODEL).exists():
+    if final and place_of(folder / MODEL).exists():
         kept = bundle.load(folder / MODEL)
         if final_scores := ready.validator.final(kept):
             scores |= final_scores[0]

@@ -1,5 +1,7 @@
 """One run a folder: whoever trains holds a lock on it, which the system lets go of when the process ends, however.
 
+What several runs share, they fill one after the other (`taking_turns`).
+
 The lock is the system's (flock); what is written in the file only tells others who holds it. The file stays behind:
 removing it would let a third run lock a new one while a second waits for the old. Systems without flock do not lock.
 """
@@ -8,7 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +23,7 @@ except ImportError:  # not a Unix
     fcntl = None  # type: ignore[assignment]
 
 FILE_NAME = "run.lock"
+TURNS = ".turns.lock"
 MOST_BYTES = 1000
 FLAGS = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
@@ -43,6 +46,20 @@ def locked(folder: Path) -> Iterator[None]:
                 os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def taking_turns(folder: Path) -> Iterator[None]:
+    """Wait until nobody else is filling the folder; two runs over one corpus would spoil each other's encoding of it.
+
+    Where nothing can be written there is nothing to wait for.
+    """
+    with ExitStack() as stack:
+        if fcntl is not None:
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(stack.enter_context((folder / TURNS).open("a")), fcntl.LOCK_EX)
+        yield
 
 
 def take(descriptor: int, folder: Path) -> None:
