@@ -41,12 +41,15 @@ def foreseen(
         ids, lengths = grid([blocks[number] for number in chosen], like=model.output.weight)
         read, targets, lengths = ids[:, :-1], ids[:, 1:], lengths - 1
         hidden = model.decode(read, lengths=lengths, packed=True)
-        likely = token_log_probabilities(model, hidden, targets[real_tokens(targets, lengths)]).cpu()
-        for number, part in zip(chosen, torch.split(likely, lengths.tolist()), strict=True):
+        known = torch.tensor([places[number][2] - places[number][1] for number in chosen], device=read.device)
+        real = real_tokens(targets, lengths)
+        counts = (torch.arange(read.size(1), device=read.device) >= known[:, None])[real]  # the context was only read
+        likely = token_log_probabilities(model, hidden[counts], targets[real][counts]).cpu()
+        for number, part in zip(chosen, torch.split(likely, (lengths - known).tolist()), strict=True):
             found[number] = part
     parts: list[list[Tensor]] = [[torch.empty(0)] for _ in documents]
-    for (number, begin, first, _), part in zip(places, found, strict=True):
-        parts[number].append(part[first - begin :])
+    for (number, *_), part in zip(places, found, strict=True):
+        parts[number].append(part)
     return [torch.cat(own) for own in parts]
 
 
