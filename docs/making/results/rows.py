@@ -92,7 +92,8 @@ BERT = Training(
 def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
     """A classifier that goes on from the pre-trained model, or one that has only its size and its tokenizer."""
     columns, *kind = COLUMNS[task]
-    start = ("model.start=RUNS/bert/pretrained",) if pretrained else (*MINI, "tokenizer.folder=RUNS/bert/pretrained")
+    goes_on = ("model.start=RUNS/bert/pretrained", "training.learning_rate=0.0007")
+    start = goes_on if pretrained else (*MINI, "tokenizer.folder=RUNS/bert/pretrained")
     settings = (
         f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *kind, *start,
         f"training.max_epochs={EPOCHS[task]}", "training.batch_tokens=2048", f"training.seed={seed}",
