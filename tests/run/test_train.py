@@ -94,6 +94,15 @@ def test_a_finished_run_goes_on_with_more_steps_as_if_they_had_been_there(tmp_pa
     assert len(losses[0]) == 9
 
 
+def test_what_was_asked_for_is_written_down_alike_when_a_run_goes_on(tmp_path):
+    result, _ = trained(tmp_path, "translation")
+    before = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))["recipe"]
+    for more in ({}, {"training.max_steps": 7}):
+        train(None, more, out=result.folder, resume=True)
+        after = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))["recipe"]
+        assert after == {**before, "training": {**before["training"], **{k[9:]: v for k, v in more.items()}}}
+
+
 def test_a_run_cannot_go_on_with_other_settings(tmp_path):
     result, _ = trained(tmp_path, "translation")
     with pytest.raises(RefusedError, match=r"training\.seed was 1 and is 2"):

@@ -102,6 +102,8 @@ class Recipe:
     description: str = ""
     typed: frozenset[str] = frozenset()
     """What was set by hand in the place of the recipe's values, as section.key."""
+    filled: frozenset[str] = frozenset()
+    """Keys of the training that nobody has set: a run that goes on has them from its beginning."""
 
     @property
     def architecture(self) -> str:
@@ -173,7 +175,9 @@ class Recipe:
 
     def to_mapping(self) -> dict[str, object]:
         """Return the recipe as it would stand in a file."""
-        return {"task": self.task, "description": self.description, **{k: dict(v) for k, v in self.sections.items()}}
+        sections = {name: dict(values) for name, values in self.sections.items()}
+        sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.filled}
+        return {"task": self.task, "description": self.description, **sections}
 
 
 def field_names(kind: type) -> list[str]:

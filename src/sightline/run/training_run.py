@@ -122,8 +122,10 @@ def asked_recipe(
 def as_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
     """Return the recipe with what was chosen by the data when the run began, so that more steps change nothing else."""
     ends = {"training.max_steps", "training.max_epochs"} & recipe.typed
+    set_by_hand = recipe.sections["training"]
     chosen = {name: value for name, value in training.items() if name != "max_steps" or not ends}
-    return replace(recipe, sections={**recipe.sections, "training": {**chosen, **recipe.sections["training"]}})
+    sections = {**recipe.sections, "training": {**chosen, **set_by_hand}}
+    return replace(recipe, sections=sections, filled=frozenset(chosen) - frozenset(set_by_hand))
 
 
 def carry_out(
