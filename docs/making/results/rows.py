@@ -108,7 +108,11 @@ def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
     )
 
 
-COLUMNS = {"sst2": ("sentence,label",), "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair")}
+COLUMNS = {
+    "sst2": ("sentence,label",),
+    # Of 3,668 pairs 37 are set aside: too few to choose a model by.
+    "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair", "training.best_by=last"),
+}
 EPOCHS = {"sst2": 1, "mrpc": 3}
 
 
