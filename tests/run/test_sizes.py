@@ -53,7 +53,7 @@ def test_what_goes_on_from_a_model_learns_more_slowly():
         recipe, amount = changed(read_recipe("classification"), start), Amount(100, 1000, 20)
         config = model_config(recipe, amount, vocab_size=1000)
         rates.append(training_settings(recipe, amount, config, n_batches=10).learning_rate)
-    assert rates == [0.003, 0.0006]
+    assert rates == [0.003, 0.0015]
 
 
 @pytest.mark.parametrize(("epochs", "accumulate", "steps"), [(1, 1, 23), (1, 12, 2), (2.5, 1, 58), (3, 4, 18)])
