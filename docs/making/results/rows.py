@@ -91,11 +91,11 @@ BERT = Training(
 
 def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
     """A classifier that goes on from the pre-trained model, or one that has only its size and its tokenizer."""
-    columns, *kind = COLUMNS[task]
+    columns, *more = TASKS[task]
     goes_on = ("model.start=RUNS/bert/pretrained", "training.learning_rate=0.0007")
     start = goes_on if pretrained else (*MINI, "tokenizer.folder=RUNS/bert/pretrained")
     settings = (
-        f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *kind, *start,
+        f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *more, *start,
         f"training.max_epochs={EPOCHS[task]}", "training.batch_tokens=2048", f"training.seed={seed}",
     )  # fmt: skip
     how = "pre-trained" if pretrained else "from scratch"
@@ -103,12 +103,12 @@ def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
     return Trial(
         f"{task}, {how}, seed {seed}",
         (BERT, own) if pretrained else (own,),
-        ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *(["--pair"] if kind else [])),
+        ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *(["--pair"] if "data.classified=pair" in more else [])),
         beforehand=() if pretrained else (BERT,),
     )
 
 
-COLUMNS = {
+TASKS = {  # the columns, and what else is set
     "sst2": ("sentence,label",),
     # Of 3,668 pairs 37 are set aside: too few to choose a model by.
     "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair", "training.best_by=last"),
@@ -120,7 +120,7 @@ def all_fine_tuned() -> tuple[Trial, ...]:
     """Both tasks, with and without what was learned before, five seeds each."""
     return tuple(
         fine_tuned(task, pretrained=pretrained, seed=seed)
-        for task in COLUMNS
+        for task in TASKS
         for pretrained in (True, False)
         for seed in range(1, 6)
     )
