@@ -98,12 +98,13 @@ def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
         f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *more, *start,
         f"training.max_epochs={EPOCHS[task]}", "training.batch_tokens=2048", f"training.seed={seed}",
     )  # fmt: skip
+    pair = ["--pair"] if "data.classified=pair" in more else []
     how = "pre-trained" if pretrained else "from scratch"
     own = Training(f"{task}-{how.replace(' ', '-')}-{seed}", "classification", settings)
     return Trial(
         f"{task}, {how}, seed {seed}",
         (BERT, own) if pretrained else (own,),
-        ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *(["--pair"] if "data.classified=pair" in more else [])),
+        ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *pair),
         beforehand=() if pretrained else (BERT,),
     )
 
