@@ -9,15 +9,26 @@ import pytest
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The example app, served with the usual settings."""
-    from sightline.serving import background
-
     from .example import example_app
+    from .standing import standing
 
-    with background(example_app()) as address:
-        yield address
+    with standing(example_app()) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
 def client(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=20) as asking:
-        yield asking
+    from .wire import asking
+
+    with asking(url) as client:
+        yield client
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch):
+    """What holds the models before every step."""
+    from .gate import Gate
+
+    made = Gate(monkeypatch)
+    yield made
+    made.open()

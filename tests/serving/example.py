@@ -1,8 +1,8 @@
 """A small app with a route of every shape, so that everything around routes can be tested without a model."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+import threading
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Literal
 
 from fastapi import Path, Query, Request
@@ -20,6 +20,8 @@ from sightline.serving import (
     create_app,
     facts_of,
 )
+
+from .wire import PATIENCE
 
 
 class Echo(Body):
@@ -41,15 +43,41 @@ class Form(Body):
     alternatives: Annotated[int, Field(ge=0, le=4)] = 0
 
 
-@dataclass
 class Witness:
-    """What happened inside the endpoints."""
+    """What happened inside the endpoints, and a gate before which the slow ones wait."""
 
-    begun: int = 0
-    finished: int = 0
-    cancelled: int = 0
-    sent: int = 0
-    release: list[bool] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.begun = self.finished = self.cancelled = self.sent = 0
+        self.is_open = False
+        self.changed = threading.Condition()
+        self.waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def note(self, what: str, amount: int = 1) -> None:
+        """Count something."""
+        with self.changed:
+            setattr(self, what, getattr(self, what) + amount)
+            self.changed.notify_all()
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the counts are as they should be."""
+        with self.changed:
+            assert self.changed.wait_for(holds, PATIENCE), vars(self)
+
+    async def gate(self) -> None:
+        """Wait until the gate is opened."""
+        event = asyncio.Event()
+        with self.changed:
+            if self.is_open:
+                return
+            self.waiting.append((asyncio.get_running_loop(), event))
+        await event.wait()
+
+    def open(self) -> None:
+        """Let those who wait go on, and all who come."""
+        with self.changed:
+            self.is_open = True
+            for loop, event in self.waiting:
+                loop.call_soon_threadsafe(event.set)
 
 
 def example_router() -> Router:
@@ -92,27 +120,26 @@ def odd_router(witness: Witness) -> Router:
 
     @router.post("/v1/slow")
     async def slow(body: Echo) -> Echoed:
-        witness.begun += 1
+        witness.note("begun")
         try:
-            while not witness.release:
-                await asyncio.sleep(0.01)
+            await witness.gate()
         except asyncio.CancelledError:
-            witness.cancelled += 1
+            witness.note("cancelled")
             raise
-        witness.finished += 1
+        witness.note("finished")
         return Echoed(text=body.text, times=body.times)
 
     @router.get("/v1/endless")
     async def endless() -> StreamingResponse:
         async def events() -> AsyncIterator[bytes]:
-            witness.begun += 1
+            witness.note("begun")
             try:
-                while not witness.release:
-                    witness.sent += 10_000
+                while not witness.is_open:
+                    witness.note("sent", 10_000)
                     yield b"x" * 10_000
                     await asyncio.sleep(0)
             finally:
-                witness.cancelled += 1
+                witness.note("cancelled")
 
         return StreamingResponse(events(), media_type="text/event-stream")
 

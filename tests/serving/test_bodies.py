@@ -1,14 +1,15 @@
 """What is said about a body that is wrong, and how large or slow one may be (T14)."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 
-from sightline.serving import Limits, background
+from sightline.serving import Limits
 
 from .example import Witness, example_app
-from .wire import asked, post, statuses
+from .standing import standing
+from .wire import asked, asking, connect, post, read_all, statuses
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,8 @@ def test_odd_form_is_400(client, data):
 @pytest.fixture(scope="module")
 def small():
     limits = Limits(body_bytes=1000, header_bytes=2000, header_fields=10)
-    with background(example_app(limits=limits)) as url:
-        yield url
+    with standing(example_app(limits=limits)) as server:
+        yield server.url
 
 
 @pytest.mark.parametrize(("size", "status"), [(1000, 200), (1001, 413)])
@@ -128,10 +129,22 @@ def test_t14_headers_at_the_limit_pass_and_one_more_does_not(small, fields, stat
 
 
 def test_t14_request_over_its_time_is_504_and_cancelled():
-    witness = Witness()
-    with background(example_app(witness, limits=Limits(request_seconds=0.3))) as url:
-        answer = httpx.post(url + "/v1/slow", json={"text": "a"})
-        stream = asked(url, b"GET /v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    witness, limits = Witness(), Limits(request_seconds=3600, write_seconds=9999)
+    with (
+        standing(example_app(witness, limits=limits)) as server,
+        asking(server.url) as client,
+        ThreadPoolExecutor() as aside,
+        connect(server.url) as reader,
+    ):
+        asked_for = aside.submit(client.post, "/v1/slow", json={"text": "a"})
+        reader.sendall(b"GET /v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        link = server.link(reader)
+        witness.until(lambda: witness.begun == 2)
+        server.until(lambda: link.is_held_up)
+        server.advance(3599)
+        assert witness.cancelled == 0
+        server.advance(1)
+        answer, stream = asked_for.result(), read_all(reader)
     assert answer.status_code == 504
     assert "--request-seconds" in answer.json()["error"]["message"]
     assert witness.cancelled == 2

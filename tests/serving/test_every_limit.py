@@ -1,10 +1,10 @@
 """T14: every limit of the real service, at its value and one above; the refusal names the option that raises it."""
 
-import asyncio
 import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -12,14 +12,14 @@ import pytest
 
 from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
-from sightline.serving import Limits, ServingSettings, background
+from sightline.serving import Limits, ServingSettings
 from sightline.serving.route import Router
 from sightline.serving.service import service
 
-from .wire import GET, asked, connect, statuses, until
+from .standing import Standing, standing
+from .wire import CLOSING, PATIENCE, asked, asking, connect, read_all, statuses, until
 
 ASK = {"model": "gpt", "prompt": "the cat", "max_tokens": 2}
-CLOSING = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 GPT = Generator(generator_bundle())
 N_PROMPT = len(GPT.contexts([ASK["prompt"]])[0])
 SILENT = {"rows", "write_seconds", "keep_alive_seconds", "stop_seconds"}
@@ -27,42 +27,60 @@ SILENT = {"rows", "write_seconds", "keep_alive_seconds", "stop_seconds"}
 closed, and a server that stops breaks off (T18)."""
 
 
+class Hold:
+    """Keeps all models busy from the time it has begun until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def __call__(self, _items: list[int]) -> list[bool]:
+        self.begun.set()
+        return [self.release.wait(PATIENCE)]
+
+
 @contextmanager
-def served(release: threading.Event | None = None, **limits: int | float) -> Iterator[str]:
-    """Serve a model; `/hold` keeps all models busy until `release` is set."""
+def served(hold: Hold | None = None, **limits: int | float) -> Iterator[Standing]:
+    """Serve a model; `/hold` keeps all models busy."""
 
     def holding(desk) -> list[Router]:
         router = Router(include_in_schema=False)
 
         @router.post("/hold")
-        async def hold() -> dict[str, bool]:
-            [held] = await desk.call(object(), lambda _: [release is None or release.wait(30)], [0])
+        async def hold_all() -> dict[str, bool]:
+            [held] = await desk.call(object(), hold, [0])
             return {"held": held}
 
         return [router]
 
     app = service({"gpt": GPT}, ServingSettings(port=0, limits=Limits(**limits)), more_routers=holding)
-    with background(app) as url:
-        yield url
+    with standing(app) as server:
+        yield server
 
 
 WITHIN = {
-    "new_tokens": ({"new_tokens": 3}, {"max_tokens": 3}, {"max_tokens": 4}),
-    "choices": ({"choices": 2}, {"n": 2, "temperature": 1}, {"n": 3, "temperature": 1}),
-    "stop_sequences": ({"stop_sequences": 2}, {"stop": ["x", "y"]}, {"stop": ["x", "y", "z"]}),
-    "batch": ({"batch": 2}, {"prompt": ["a", "b"]}, {"prompt": ["a", "b", "c"]}),
-    "beams": ({"beams": 2}, {"beam": 2}, {"beam": 3}),
-    "prompt_tokens": ({"prompt_tokens": N_PROMPT}, {}, {"prompt": "the cat sat on"}),
+    "new_tokens": (3, {"max_tokens": 3}, {"max_tokens": 4}),
+    "choices": (2, {"n": 2, "temperature": 1}, {"n": 3, "temperature": 1}),
+    "stop_sequences": (2, {"stop": ["x", "y"]}, {"stop": ["x", "y", "z"]}),
+    "batch": (2, {"prompt": ["a", "b"]}, {"prompt": ["a", "b", "c"]}),
+    "beams": (2, {"beam": 2}, {"beam": 3}),
+    "prompt_tokens": (N_PROMPT, {}, {"prompt": "the cat sat on"}),
 }
 """Limits of what one request asks for: the limit, what is just allowed, what is not."""
 
 
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[httpx.Client]:
+    """A client of a server with all those limits, and one for the body."""
+    limits = {name: most for name, (most, *_) in WITHIN.items()}
+    with served(**limits, body_bytes=100) as server, asking(server.url) as client:
+        yield client
+
+
 @pytest.mark.parametrize("name", WITHIN)
-def test_t14_request_at_a_limit_passes_and_one_above_is_refused(name):
-    limits, at, above = WITHIN[name]
-    with served(**limits) as url:
-        passed = httpx.post(f"{url}/v1/completions", json={**ASK, **at}, timeout=30)
-        refused = httpx.post(f"{url}/v1/completions", json={**ASK, **above}, timeout=30)
+def test_t14_request_at_a_limit_passes_and_one_above_is_refused(narrow, name):
+    _, at, above = WITHIN[name]
+    passed = narrow.post("/v1/completions", json={**ASK, **at})
+    refused = narrow.post("/v1/completions", json={**ASK, **above})
     assert passed.status_code == 200, passed.text
     assert_names_option(refused, name, 400)
 
@@ -75,18 +93,14 @@ def assert_names_option(refused: httpx.Response, name: str, status: int) -> None
 
 
 def test_t14_prompt_one_token_above_is_refused():
-    with served(prompt_tokens=N_PROMPT - 1) as url:
-        assert_names_option(httpx.post(f"{url}/v1/completions", json=ASK, timeout=30), "prompt_tokens", 400)
+    with served(prompt_tokens=N_PROMPT - 1) as server, asking(server.url) as client:
+        assert_names_option(client.post("/v1/completions", json=ASK), "prompt_tokens", 400)
 
 
-def test_t14_body_at_the_limit_passes_and_one_byte_more_does_not():
+def test_t14_body_at_the_limit_passes_and_one_byte_more_does_not(narrow):
     body = b'{"model": "gpt", "prompt": "a", "max_tokens": 1}'
     headers = {"content-type": "application/json"}
-    with served(body_bytes=100) as url:
-        passed, refused = (
-            httpx.post(f"{url}/v1/completions", content=body.ljust(size), headers=headers, timeout=30)
-            for size in (100, 101)
-        )
+    passed, refused = (narrow.post("/v1/completions", content=body.ljust(size), headers=headers) for size in (100, 101))
     assert passed.status_code == 200
     assert_names_option(refused, "body_bytes", 413)
 
@@ -100,60 +114,49 @@ def test_t14_body_at_the_limit_passes_and_one_byte_more_does_not():
 )
 def test_t14_head_at_the_limit_passes_and_one_more_does_not(name, limits, more: Callable[[int], bytes]):
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-    with served(**limits) as url:
-        passed, refused = (asked(url, head + more(n) + b"\r\n") for n in (0, 1))
+    with served(**limits) as server:
+        passed, refused = (asked(server.url, head + more(n) + b"\r\n") for n in (0, 1))
     assert statuses(passed) == [200]
     assert statuses(refused) == [431]
     assert Limits().flag(name).encode() in refused
 
 
 def test_t14_queue_at_its_limit_waits_and_one_more_is_refused():
-    release = threading.Event()
-
-    async def ask(url: str) -> tuple[list[httpx.Response], httpx.Response]:
-        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-            held = asyncio.create_task(client.post("/hold"))
-            await level(client, "sightline_requests_in_progress", 2)  # that one, and whoever looks
-            await level(client, "sightline_waiting_requests", 0)
-            waiting = [asyncio.create_task(client.post("/v1/completions", json=ASK)) for _ in range(2)]
-            await level(client, "sightline_waiting_requests", 2)
-            refused = await client.post("/v1/completions", json=ASK)
-            unread = await client.post("/v1/completions", content=b"{")
-            assert unread.status_code == 503  # so busy a server does not look at what it refuses
-            assert (await client.get("/v1/models")).status_code == 200
-            release.set()
-            return await asyncio.gather(held, *waiting), refused
-
-    with served(release, queue=2) as url:
-        passed, refused = asyncio.run(ask(url))
-    assert [one.status_code for one in passed] == [200, 200, 200]
+    hold = Hold()
+    with served(hold, queue=2) as server, asking(server.url) as client, ThreadPoolExecutor(3) as aside:
+        scheduler = server.app.state.desk.scheduler
+        held = aside.submit(client.post, "/hold")
+        assert hold.begun.wait(PATIENCE)
+        waiting = [aside.submit(client.post, "/v1/completions", json=ASK) for _ in range(2)]
+        assert until(lambda: scheduler.n_waiting == 2)
+        refused = client.post("/v1/completions", json=ASK)
+        unread = client.post("/v1/completions", content=b"{")
+        others = client.get("/v1/models")
+        hold.release.set()
+        passed = [one.result().status_code for one in (held, *waiting)]
+    assert passed == [200, 200, 200]
+    assert unread.status_code == 503  # so busy a server does not look at what it refuses
+    assert others.status_code == 200
     assert_names_option(refused, "queue", 503)
     assert int(refused.headers["retry-after"]) >= 1
 
 
-async def level(client: httpx.AsyncClient, name: str, wanted: int) -> None:
-    """Wait until a figure of the server has reached a level."""
-    async with asyncio.timeout(30):
-        while f"\n{name} {wanted}\n" not in (await client.get("/metrics")).text:
-            await asyncio.sleep(0.01)
-
-
 def test_t14_texts_over_the_rows_wait_for_their_turn():
-    app = service({"gpt": GPT}, ServingSettings(port=0, limits=Limits(rows=2)))
-    with background(app) as url:
+    with served(rows=2) as server, asking(server.url) as client:
         ask = {**ASK, "prompt": ["the"] * 6, "temperature": 1, "seed": 1, "max_tokens": 5}
-        assert len(httpx.post(f"{url}/v1/completions", json=ask, timeout=30).json()["choices"]) == 6
-        counts = app.state.desk.scheduler.counts
+        assert len(client.post("/v1/completions", json=ask).json()["choices"]) == 6
+        counts = server.app.state.desk.scheduler.counts
     assert counts.steps < counts.tokens <= 2 * counts.steps
 
 
 def test_t14_connections_at_the_limit_are_answered_and_one_more_is_refused():
-    with served(connections=3) as url, contextlib.ExitStack() as stack:
-        for _ in range(2):
-            stack.enter_context(connect(url))
-        assert until(lambda: statuses(asked(url, CLOSING)) == [200])
-        stack.enter_context(connect(url))
-        refused = asked(url, CLOSING)
+    with served(connections=3) as server, contextlib.ExitStack() as stack:
+        for number in range(3):
+            assert statuses(asked(server.url, CLOSING)) == [200]
+            server.until(lambda number=number: len(server.open_links) == number)  # who was answered has gone
+            stack.enter_context(connect(server.url))
+            server.until(lambda number=number: len(server.open_links) == number + 1)
+        refused = asked(server.url, CLOSING)
     assert statuses(refused) == [503]
     assert b"--max-connections" in refused
     assert b"retry-after: 1\r\n" in refused
@@ -167,19 +170,26 @@ def test_t14_connections_at_the_limit_are_answered_and_one_more_is_refused():
     ],
 )
 def test_t14_what_is_allowed_a_minute_passes_and_more_is_refused(name, limits):
-    with served(**limits) as url:
-        answers = [httpx.post(f"{url}/v1/completions", json=ASK, timeout=30) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    with served(**limits, keep_alive_seconds=999) as server, asking(server.url) as client:
+        answers = [client.post("/v1/completions", json=ASK) for _ in range(3)]
+        server.advance(29)
+        early = client.post("/v1/completions", json=ASK)
+        server.advance(2)
+        later = client.post("/v1/completions", json=ASK)
+    assert [answer.status_code for answer in (*answers, early, later)] == [200, 200, 429, 429, 200]
     assert_names_option(answers[2], name, 429)
-    assert int(answers[2].headers["retry-after"]) >= 1
+    assert int(answers[2].headers["retry-after"]) == 30
 
 
 def test_t14_request_over_its_time_is_refused():
-    release = threading.Event()
-    with served(release, request_seconds=0.5) as url:
-        refused = httpx.post(f"{url}/hold", timeout=30)
-        release.set()
-        assert until(lambda: httpx.post(f"{url}/hold", timeout=30).status_code == 200)
+    hold = Hold()
+    with served(hold, request_seconds=3600) as server, asking(server.url) as client, ThreadPoolExecutor() as aside:
+        held = aside.submit(client.post, "/hold")
+        assert hold.begun.wait(PATIENCE)
+        server.advance(3600)
+        refused = held.result()
+        hold.release.set()
+        assert client.post("/hold").status_code == 200
     assert_names_option(refused, "request_seconds", 504)
 
 
@@ -192,9 +202,11 @@ def test_t14_request_over_its_time_is_refused():
     ],
 )  # fmt: skip
 def test_t14_what_arrives_too_slowly_is_refused(name, half):
-    with served(header_seconds=0.5, body_seconds=0.5) as url:
-        refused = asked(url, half)
-        assert statuses(asked(url, CLOSING)) == [200]
+    with served(**{name: 60}) as server, connect(server.url) as connection:
+        server.deliver(connection, half)
+        server.advance(60)
+        refused = read_all(connection)
+        assert statuses(asked(server.url, CLOSING)) == [200]
     assert statuses(refused) == [408]
     assert Limits().flag(name).encode() in refused
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -9,7 +10,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.serving import Problem, Router, ServingSettings, background, create_app
+from sightline.serving import Problem, Router, ServingSettings, create_app
+
+from .standing import standing
+from .wire import asking
 
 SECRET = "/home/somebody/secret-model.bin"  # noqa: S105 - a path
 
@@ -77,15 +81,16 @@ def faulty_router() -> Router:
 
 
 @pytest.fixture(scope="module")
-def faulty():
-    with background(create_app(ServingSettings(port=0), routers=[faulty_router()])) as url:
-        yield url
+def faulty() -> Iterator[httpx.Client]:
+    app = create_app(ServingSettings(port=0), routers=[faulty_router()])
+    with standing(app) as server, asking(server.url) as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", [*FAULTS, "wrong answer", "header"])
 def test_t26_fault_tells_an_id_to_the_client_and_everything_to_the_log(faulty, name, caplog):
     with caplog.at_level(logging.ERROR):
-        answer = httpx.get(f"{faulty}/fault/{name.replace(' ', '-')}")
+        answer = faulty.get(f"/fault/{name.replace(' ', '-')}")
     assert answer.status_code == 500
     error = answer.json()["error"]
     assert error["type"] == "server_error"
@@ -102,23 +107,23 @@ def test_t26_fault_tells_an_id_to_the_client_and_everything_to_the_log(faulty, n
 
 
 def test_t26_server_goes_on_after_every_fault(faulty):
-    assert httpx.get(faulty + "/health").status_code == 200
+    assert faulty.get("/health").status_code == 200
 
 
 def test_number_that_is_none_never_leaves_as_nan(faulty):
-    answer = httpx.get(faulty + "/fault/not-a-number")
+    answer = faulty.get("/fault/not-a-number")
     assert "NaN" not in answer.text
 
 
 @pytest.mark.parametrize("name", ["input", "settings", "refused"])
 def test_refusal_of_the_package_is_400_with_its_sentence(faulty, name):
-    answer = httpx.get(f"{faulty}/refused/{name}")
+    answer = faulty.get(f"/refused/{name}")
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "the text is too long: shorten it"
 
 
 def test_problem_is_told_as_it_is(faulty):
-    answer = httpx.get(faulty + "/refused/problem")
+    answer = faulty.get("/refused/problem")
     assert answer.status_code == 418
     assert answer.headers["retry-after"] == "3"
     expected = {"message": "no coffee \ud800", "type": "invalid_request_error", "param": "cup", "code": "teapot"}
@@ -126,7 +131,7 @@ def test_problem_is_told_as_it_is(faulty):
 
 
 def test_wrong_method_is_told_every_right_one(faulty):
-    answer = httpx.delete(faulty + "/health")
+    answer = faulty.delete("/health")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET"
     assert answer.json()["error"]["code"] == "method_not_allowed"

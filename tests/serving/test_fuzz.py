@@ -1,8 +1,10 @@
 """Ten thousand requests that are none: no fault, no hang, and the server is still there (T13)."""
 
+import contextlib
+import functools
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -15,7 +17,8 @@ from sightline.serving.service import service
 
 from .example import example_app
 from .measures import resident_bytes
-from .wire import GET, all_at_once, post, statuses
+from .standing import Link, standing
+from .wire import CLOSING, GET, all_at_once, asked, connect, post, read_all, statuses
 
 HOST = b"Host: localhost\r\n"
 JSON = b"Content-Type: application/json\r\n"
@@ -193,35 +196,49 @@ def malformed(seeds: list[bytes], number: int, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def fuzz(kind: Kind, count: int, *, at_once: int, seed: int) -> None:
-    """Send this many, and look after every batch whether all is well."""
-    limits = Limits(
-        header_seconds=0.4,
-        body_seconds=0.4,
-        write_seconds=1.0,
-        keep_alive_seconds=1,
-        connections=4 * at_once,
-        queue=4 * at_once,
-    )
+def batches(kind: Kind, count: int, *, at_once: int, seed: int) -> Iterator[list[bytes]]:
+    """Yield this many requests, so many at a time."""
     chance = random.Random(seed)  # noqa: S311 - the same on every run
     seeds = seeds_for(kind)
-    with background(kind.app(limits)) as url:
-        memory = 0
-        for begin in range(0, count, at_once):
-            requests = [malformed(seeds, number, chance) for number in range(begin, begin + at_once)]
-            for request, answer in zip(requests, all_at_once(url, requests, seconds=8), strict=True):
-                assert answer is not None, f"left hanging: {request[:300]!r}"
-                assert all(status < 500 for status in statuses(answer)), (request[:300], answer[:300])
-            assert httpx.get(url + "/health", timeout=5).status_code == 200
-            memory = memory or resident_bytes()  # server and clients are one process
-        if count > 1000:
-            assert resident_bytes() - memory < 20 << 20
+    for begin in range(0, count, at_once):
+        yield [malformed(seeds, number, chance) for number in range(begin, begin + at_once)]
+
+
+def assert_well(request: bytes, answer: bytes | None) -> None:
+    assert answer is not None, f"left hanging: {request[:300]!r}"
+    assert all(status < 500 for status in statuses(answer)), (request[:300], answer[:300])
+
+
+def is_settled(link: Link, n_sent: int) -> bool:
+    """Whether a server does nothing more for a client before time goes on."""
+    protocol = link.protocol
+    waits_for_body = protocol.in_body and protocol.running is protocol.cycle
+    return link.is_lost or link.is_refused or (link.received == n_sent and (waits_for_body or not protocol.busy()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_t13_malformed_requests_are_refused_and_nothing_hangs(kind, caplog):
-    with caplog.at_level(logging.WARNING):
-        fuzz(KINDS[kind], 300, at_once=100, seed=1)
+    """What is not answered at once is ended by the first deadline, and the server answers others before and after."""
+    limits = Limits(
+        **dict.fromkeys(("header_seconds", "body_seconds", "keep_alive_seconds"), 3600),
+        **dict.fromkeys(("write_seconds", "request_seconds"), 1e9),
+        **dict.fromkeys(("connections", "queue"), 400),
+    )
+    with caplog.at_level(logging.WARNING), standing(KINDS[kind].app(limits)) as server:
+        for requests in batches(KINDS[kind], 300, at_once=100, seed=1):
+            with contextlib.ExitStack() as stack:
+                connections = [stack.enter_context(connect(server.url)) for _ in requests]
+                links = [server.link(connection) for connection in connections]
+                for connection, request in zip(connections, requests, strict=True):
+                    with contextlib.suppress(ConnectionError):  # it was refused before its end
+                        connection.sendall(request)
+                for link, request in zip(links, requests, strict=True):
+                    server.until(functools.partial(is_settled, link, len(request)))
+                assert statuses(asked(server.url, CLOSING)) == [200]
+                server.advance(3600)
+                for connection, request in zip(connections, requests, strict=True):
+                    assert_well(request, read_all(connection))
+            assert statuses(asked(server.url, CLOSING)) == [200]
     assert [record.getMessage() for record in caplog.records] == []
 
 
@@ -231,14 +248,24 @@ def test_t13_what_the_campaign_begins_with_would_be_answered(kind):
     chosen = KINDS[kind]
     right = [post(chosen.body, chosen.path), post(chosen.streamed, chosen.stream_path), GET.replace(b"1.1", b"1.0")]
     form = post(chosen.form, "/translate").replace(b"application/json", b"application/x-www-form-urlencoded")
-    with background(chosen.app(Limits())) as url:
-        answers = all_at_once(url, [*right, form], seconds=30)
+    with standing(chosen.app(Limits())) as server:
+        answers = all_at_once(server.url, [*right, form])
     assert [statuses(answer or b"") for answer in answers] == [[200]] * 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_t13_ten_thousand_malformed_requests(kind, caplog):
-    with caplog.at_level(logging.WARNING):
-        fuzz(KINDS[kind], 10_000, at_once=100, seed=2)
+    """By the clock, with deadlines that are short; and nothing of it stays in memory."""
+    limits = Limits(
+        header_seconds=0.4, body_seconds=0.4, write_seconds=1.0, keep_alive_seconds=1, connections=400, queue=400
+    )
+    memory = 0
+    with caplog.at_level(logging.WARNING), background(KINDS[kind].app(limits)) as url:
+        for requests in batches(KINDS[kind], 10_000, at_once=100, seed=2):
+            for request, answer in zip(requests, all_at_once(url, requests, seconds=8), strict=True):
+                assert_well(request, answer)
+            assert httpx.get(url + "/health", timeout=5).status_code == 200
+            memory = memory or resident_bytes()  # server and clients are one process
+        assert resident_bytes() - memory < 20 << 20
     assert [record.getMessage() for record in caplog.records] == []

@@ -1,17 +1,17 @@
 """What the usual servers get wrong, each fact held against ours."""
 
-import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 
-import httpx
 import pytest
 
-from sightline.serving import Limits, background
+from sightline.serving import Limits
 
 from .example import Witness, example_app
-from .wire import GET, all_at_once, asked, connect, post, read_all, statuses, until
+from .standing import standing
+from .wire import GET, all_at_once, asked, asking, connect, post, read_all, read_until, statuses
 
 
 @pytest.mark.parametrize(
@@ -31,59 +31,63 @@ def test_m1_body_that_cannot_be_echoed_is_400(client, body):
 
 
 POST = b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-QUICK = Limits(header_seconds=0.4, body_seconds=0.4, write_seconds=0.5, keep_alive_seconds=1)
+HOURS = Limits(
+    header_seconds=3600, body_seconds=3700, write_seconds=3800, keep_alive_seconds=3900, request_seconds=9999
+)
 
 
 @pytest.fixture(scope="module")
-def quick_url():
-    with background(example_app(limits=QUICK)) as address:
-        yield address
+def server():
+    with standing(example_app(limits=HOURS)) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "at_once", "seconds", "then"),
     [
-        (b"", []),
-        (b"\r\n\r\n", []),
-        (b"GET /hea", [408]),
-        (b"GET /health HTTP/1.1\r\nHost: local", [408]),
-        (POST + b"Content-Length: 9\r\n\r\nhalf", [408]),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", [408]),
-        (POST.replace(b"json", b"text") + b"Content-Length: 9\r\n\r\nhalf", [415]),
-        (GET, [200]),
-        (GET + b"\r\n", [200]),
-        (GET + b"GET /health", [200, 408]),
+        (b"", [], 3600, []),
+        (b"\r\n\r\n", [], 3600, []),
+        (b"GET /hea", [], 3600, [408]),
+        (b"GET /health HTTP/1.1\r\nHost: local", [], 3600, [408]),
+        (POST + b"Content-Length: 9\r\n\r\nhalf", [], 3700, [408]),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", [], 3700, [408]),
+        (POST.replace(b"json", b"text") + b"Content-Length: 9\r\n\r\nhalf", [415], 3700, []),
+        (GET, [200], 3900, []),
+        (GET + b"\r\n", [200], 3900, []),
+        (GET + b"GET /health", [200], 3600, [408]),
     ],
 )
-def test_m2_what_does_not_arrive_is_not_waited_for(quick_url, sent, told):
+def test_m2_what_does_not_arrive_is_not_waited_for(server, sent, at_once, seconds, then):
     """A deadline for the head, one for the body, and one for silence, also after a first request."""
-    assert statuses(asked(quick_url, sent, seconds=5)) == told
+    with connect(server.url) as connection:
+        link = server.deliver(connection, sent)
+        received = read_until(connection, lambda received: statuses(received) == at_once)
+        server.advance(seconds - 1)
+        assert not link.is_refused
+        server.advance(1)
+        assert link.is_refused
+        assert statuses(received + read_all(connection)) == [*at_once, *then]
 
 
-def test_m2_a_byte_now_and_then_prolongs_nothing(quick_url):
-    with connect(quick_url) as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\n")
-        connection.settimeout(0.1)
-        answer = None
-        for _ in range(30):
-            with contextlib.suppress(TimeoutError):
-                answer = connection.recv(4096)
-                break
-            connection.sendall(b"a")
-        assert answer is not None
-        assert statuses(answer) == [408]
+def test_m2_a_byte_now_and_then_prolongs_nothing(server):
+    with connect(server.url) as connection:
+        link = server.deliver(connection, b"GET /health HTTP/1.1\r\n")
+        for _ in range(35):
+            server.advance(100)
+            server.deliver(connection, b"a")
+            assert not link.is_refused
+        server.advance(100)
+        assert statuses(read_all(connection)) == [408]
 
 
 def test_m2_complete_request_may_take_longer_than_any_deadline():
     witness = Witness()
-    with background(example_app(witness, limits=QUICK)) as url, connect(url) as connection:
-        connection.sendall(post(b'{"text": "a"}', "/v1/slow"))
-        assert until(lambda: witness.begun == 1)
-        connection.settimeout(1.0)  # more than twice the deadlines
-        with pytest.raises(TimeoutError):
-            connection.recv(1)
-        witness.release.append(True)
-        connection.settimeout(10)
+    with standing(example_app(witness, limits=HOURS)) as server, connect(server.url) as connection:
+        link = server.deliver(connection, post(b'{"text": "a"}', "/v1/slow"))
+        witness.until(lambda: witness.begun == 1)
+        server.advance(2 * 3900)
+        assert not link.is_refused
+        witness.open()
         assert statuses(read_all(connection)) == [200]
 
 
@@ -111,61 +115,58 @@ def test_m3_head_over_the_limit_is_431(url, head):
 
 def test_m4_silent_connections_starve_nobody_and_one_too_many_is_told():
     """The refusal is JSON with Retry-After, and those who say nothing are soon gone."""
-    with (
-        background(example_app(limits=Limits(connections=8, header_seconds=2))) as url,
-        contextlib.ExitStack() as stack,
-    ):
-        silent = [stack.enter_context(connect(url)) for _ in range(8)]
-        answer = asked(url, GET)
+    limits = dataclasses.replace(HOURS, connections=8)
+    with standing(example_app(limits=limits)) as server, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connect(server.url)) for _ in range(8)]
+        server.until(lambda: len(server.open_links) == 8)
+        answer = asked(server.url, GET)
         assert statuses(answer) == [503]
         assert b"retry-after: 1\r\n" in answer
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "overloaded"
+        server.advance(3600)
         assert [read_all(connection) for connection in silent] == [b""] * 8
-        assert httpx.get(url + "/health").status_code == 200
+        with asking(server.url) as client:
+            assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/slow", "/v1/endless"])
 def test_m5_work_ends_when_its_client_goes(path):
     witness = Witness()
-    with background(example_app(witness)) as url:
-        with connect(url) as connection:
+    with standing(example_app(witness)) as server:
+        with connect(server.url) as connection:
             data = (
                 post(b'{"text": "a"}', path)
                 if path == "/v1/slow"
                 else b"GET /v1/endless HTTP/1.1\r\nHost: localhost\r\n\r\n"
             )
             connection.sendall(data)
-            assert until(lambda: witness.begun == 1)
-        assert until(lambda: witness.cancelled == 1)
+            witness.until(lambda: witness.begun == 1)
+        witness.until(lambda: witness.cancelled == 1)
         assert witness.finished == 0
 
 
 def test_m5_request_before_a_queued_one_is_cancelled_too():
     """uvicorn tells only the last request of a connection that its client has gone."""
     witness = Witness()
-    with background(example_app(witness)) as url:
-        with connect(url) as connection:
-            connection.sendall(post(b'{"text": "a"}', "/v1/slow").replace(b"Connection: close\r\n", b"") + GET)
-            assert until(lambda: witness.begun == 1)
-        assert until(lambda: witness.cancelled == 1)
+    with standing(example_app(witness)) as server:
+        with connect(server.url) as connection:
+            slow = post(b'{"text": "a"}', "/v1/slow").replace(b"Connection: close\r\n", b"")
+            server.deliver(connection, slow + GET)
+            witness.until(lambda: witness.begun == 1)
+        witness.until(lambda: witness.cancelled == 1)
 
 
 def test_m5_two_hundred_clients_that_leave_stop_all_their_work():
     witness = Witness()
-    with background(example_app(witness)) as url:
-
-        async def leave() -> None:
-            async with httpx.AsyncClient(
-                base_url=url, timeout=0.5, limits=httpx.Limits(max_connections=None)
-            ) as clients:
-                await asyncio.gather(
-                    *(clients.post("/v1/slow", json={"text": "a"}) for _ in range(200)), return_exceptions=True
-                )
-
-        asyncio.run(leave())
-        assert until(lambda: witness.cancelled == witness.begun)
+    with standing(example_app(witness)) as server:
+        with contextlib.ExitStack() as stack:
+            for _ in range(200):
+                stack.enter_context(connect(server.url)).sendall(post(b'{"text": "a"}', "/v1/slow"))
+            witness.until(lambda: witness.begun == 200)
+        witness.until(lambda: witness.cancelled == 200)
         assert witness.finished == 0
-        assert httpx.get(url + "/health").status_code == 200
+        with asking(server.url) as client:
+            assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -199,18 +200,19 @@ def test_junk_after_a_request_does_not_take_its_answer_away(url):
 
 
 def test_more_requests_in_a_row_than_can_wait_end_the_connection(caplog):
+    """The one that is being answered gets its answer."""
     witness = Witness()
-    served = background(example_app(witness, limits=QUICK))
-    with caplog.at_level(logging.ERROR), served as url, connect(url) as connection:
+    served = standing(example_app(witness))
+    with caplog.at_level(logging.ERROR), served as server, connect(server.url) as connection:
         slow = post(b'{"text": "a"}', "/v1/slow").replace(b"Connection: close\r\n", b"")
-        connection.sendall(slow + GET * 100)
-        assert until(lambda: witness.begun == 1)
-        witness.release.append(True)
-        assert len(statuses(read_all(connection))) <= 40
+        link = server.deliver(connection, slow + GET * 100)
+        assert link.is_refused
+        witness.open()
+        assert statuses(read_all(connection)) == [200]
     assert not caplog.records
 
 
 def test_upgrade_is_answered_as_an_ordinary_request(url):
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
-    answers = all_at_once(url, [head % b"websocket", head % b"h2c"], seconds=5)
+    answers = all_at_once(url, [head % b"websocket", head % b"h2c"])
     assert [statuses(answer or b"") for answer in answers] == [[200], [200]]

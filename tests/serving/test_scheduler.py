@@ -1,8 +1,8 @@
 """Many requests in one running batch: each gets what it would have got alone, whoever comes, goes or fails."""
 
 import asyncio
+import functools
 import random
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -11,9 +11,10 @@ from pipelines.tiny import generator_bundle, many_languages_bundle, translator_b
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines import Generator, Translator
-from sightline.serving.running import Running
 from sightline.serving.scheduler import FullError, Scheduler, StoppedError
 from sightline.serving.work import Call, Work
+
+from .wire import until
 
 WORDS = ("the", "cat", "sat", "on", "mat", "a", "dog", "ran", "to", "house", "März", "2026", "漢字", "où", "est", "la")
 WAYS = (
@@ -35,6 +36,17 @@ def at_work(**options):
         scheduler.stop()
 
 
+async def work(scheduler, *, steps=None):
+    """Do, in turn with those who ask, what the scheduler's thread would do: so many steps, or until nothing is left."""
+    while steps is None or steps > 0:
+        await asyncio.sleep(0)  # who has something to ask for asks, who was told something hears it
+        if not (scheduler._queue or scheduler._running):
+            break
+        scheduler._work()
+        steps = None if steps is None else steps - 1
+    await asyncio.sleep(0)
+
+
 def sentence(chance: random.Random) -> str:
     return " ".join(chance.choices(WORDS, k=chance.randint(1, 9)))
 
@@ -50,19 +62,19 @@ def generator():
 
 
 def jobs(pipeline, n, *, seed=0):
-    """Texts, each with a way to write what belongs to it."""
+    """Texts, each with a way to write what belongs to it, and the step before which it comes."""
     chance = random.Random(seed)  # noqa: S311
-    return [(sentence(chance), pipeline.settings(**chance.choice(WAYS)), chance.random() * 0.05) for _ in range(n)]
+    return [(sentence(chance), pipeline.settings(**chance.choice(WAYS)), chance.randrange(20)) for _ in range(n)]
 
 
+@functools.cache  # every text is written alone once, however often it is compared
 def alone(pipeline, text, settings):
     if isinstance(pipeline, Translator):
         return [one.text for one in pipeline.translations([text], settings=settings)[0]]
     return [one.text for one in pipeline.continuations([text], settings=settings)[0]]
 
 
-async def asked(scheduler, pipeline, text, settings, *, wait=0.0, streams=False):
-    await asyncio.sleep(wait)
+async def asked(scheduler, pipeline, text, settings, *, streams=False):
     work = Work(pipeline, [pipeline.task(text, settings)], streams=streams)
     scheduler.submit(work)
     if not streams:
@@ -78,17 +90,22 @@ async def asked(scheduler, pipeline, text, settings, *, wait=0.0, streams=False)
 def test_batched_is_alone_is_streamed(which, streams, request):
     """T19: requests of all kinds that come at any time."""
     pipeline = request.getfixturevalue(which)
-    wanted = jobs(pipeline, 40)
+    wanted = jobs(pipeline, 24)
+    scheduler = Scheduler(most_rows=16)
 
-    async def everyone(scheduler):
-        return await asyncio.gather(
-            *(asked(scheduler, pipeline, text, settings, wait=wait, streams=streams) for text, settings, wait in wanted)
-        )
+    async def everyone():
+        asking = {}
+        for step in range(20):
+            for number, (text, settings, arrival) in enumerate(wanted):
+                if arrival == step:
+                    asking[number] = asyncio.create_task(asked(scheduler, pipeline, text, settings, streams=streams))
+            await work(scheduler, steps=1)
+        await work(scheduler)
+        return await asyncio.gather(*(asking[number] for number in range(len(wanted))))
 
-    with at_work(most_rows=16) as scheduler:
-        found = asyncio.run(everyone(scheduler))
-        assert scheduler.counts.rows == 0
-        assert scheduler.counts.settled == len(wanted)
+    found = asyncio.run(everyone())
+    assert scheduler.counts.rows == 0
+    assert scheduler.counts.settled == len(wanted)
     for (text, settings, _), texts in zip(wanted, found, strict=True):
         assert texts == alone(pipeline, text, settings), (text, settings)
 
@@ -124,55 +141,40 @@ def test_several_texts_of_one_request_keep_their_order(translator):
 def test_who_leaves_is_not_written_for_any_more(generator):
     """T17: the steps stop when the client goes, also for one who never got in."""
     long = DecodingSettings(max_length=40, min_length=40)
+    scheduler = Scheduler(most_rows=2)
 
-    async def leave(scheduler):
+    async def leave():
         waiting = [asyncio.create_task(asked(scheduler, generator, "the", long)) for _ in range(6)]
-        while scheduler.counts.steps < 2:  # two are being written for, the others wait
-            await asyncio.sleep(0.001)
+        await work(scheduler, steps=2)
+        assert (scheduler.counts.rows, scheduler.n_waiting) == (2, 4)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        before = scheduler.counts.steps
-        while scheduler.counts.rows:
-            await asyncio.sleep(0.001)
-        after = scheduler.counts.steps
-        await asyncio.sleep(0.1)
-        return before, after, scheduler.counts.steps
+        await work(scheduler)
 
-    with at_work(most_rows=2) as scheduler:
-        before, after, later = asyncio.run(leave(scheduler))
-        assert not scheduler._running
-        assert not scheduler._queue
-    assert after - before <= 2
-    assert later == after
-
-
-@pytest.fixture
-def unhurried(monkeypatch):
-    """Let every step take a while, so that whoever watches is not too late."""
-    advance = Running.advance
-    monkeypatch.setattr(Running, "advance", lambda running: time.sleep(0.02) or advance(running))
+    asyncio.run(leave())
+    assert scheduler.counts.steps == 2
+    assert scheduler.counts.rows == 0
+    assert not scheduler._running
+    assert not scheduler._queue
 
 
 @pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.usefixtures("unhurried")
 def test_who_leaves_takes_nothing_from_those_who_stay(generator, streams, caplog):
     """The rows of the others move up: that happens between two steps, and their texts must not feel it."""
     long = DecodingSettings(max_length=40, min_length=40)
     prompts = ["the", "a dog ran", "the cat sat on", "où est"]
+    scheduler = Scheduler()
 
-    async def two_leave(scheduler):
+    async def two_leave():
         asking = [asyncio.create_task(asked(scheduler, generator, one, long, streams=streams)) for one in prompts]
         for leaving in (asking[0], asking[2]):
-            steps = scheduler.counts.steps
-            async with asyncio.timeout(60):
-                while scheduler.counts.steps < steps + 3:
-                    await asyncio.sleep(0.001)
+            await work(scheduler, steps=3)
             leaving.cancel()
+        await work(scheduler)
         return await asyncio.gather(asking[1], asking[3])
 
-    with at_work() as scheduler:
-        found = asyncio.run(two_leave(scheduler))
+    found = asyncio.run(two_leave())
     assert found == [alone(generator, prompts[1], long), alone(generator, prompts[3], long)]
     assert caplog.records == []
 
@@ -181,56 +183,74 @@ def test_one_that_fails_while_others_write_takes_nothing_from_them(generator):
     """A request with two texts, of which one cannot be written: both leave, the neighbours stay."""
     nothing = generator.settings(max_length=8, banned=tuple((i,) for i in range(generator.tokenizer.vocab_size)))
     long = generator.settings(max_length=40, min_length=40)
+    scheduler = Scheduler()
 
-    async def both(scheduler):
+    async def both():
         good = asyncio.create_task(asked(scheduler, generator, "the cat", long))
-        async with asyncio.timeout(60):
-            while scheduler.counts.steps == 0:  # somebody is being written for when it comes
-                await asyncio.sleep(0.001)
+        await work(scheduler, steps=1)  # somebody is being written for when it comes
         bad = Work(generator, [generator.task("a", long), generator.task("the", nothing)])
         scheduler.submit(bad)
         after = asyncio.create_task(asked(scheduler, generator, "a dog", long))
+        await work(scheduler)
         with pytest.raises(InputError):
             await bad.results()
         return await asyncio.gather(good, after)
 
-    with at_work() as scheduler:
-        found = asyncio.run(both(scheduler))
+    found = asyncio.run(both())
     assert found == [alone(generator, "the cat", long), alone(generator, "a dog", long)]
 
 
 def test_a_stream_that_is_closed_leaves(generator):
-    async def leave(scheduler):
+    scheduler = Scheduler()
+
+    async def leave():
         task = generator.task("the", generator.settings(max_length=40, min_length=40))
-        work = Work(generator, [task], streams=True)
-        scheduler.submit(work)
-        stream = work.stream()
+        streamed = Work(generator, [task], streams=True)
+        scheduler.submit(streamed)
+        await work(scheduler, steps=1)
+        stream = streamed.stream()
         await anext(stream)
         await stream.aclose()
-        for _ in range(200):
-            if not scheduler._running:
-                return True
-            await asyncio.sleep(0.005)
-        return False
+        await work(scheduler)
 
-    with at_work() as scheduler:
-        assert asyncio.run(leave(scheduler))
+    asyncio.run(leave())
+    assert scheduler.counts.steps == 1
+    assert not scheduler._running
 
 
 def test_more_than_may_wait_are_refused_at_once_and_told_when_to_come_back(generator):
-    long = DecodingSettings(max_length=30, min_length=30)
+    settings = DecodingSettings(max_length=3, min_length=3)
+    scheduler = Scheduler(most_rows=2, most_waiting=4)
+    scheduler.counts.busy_seconds, scheduler.counts.settled = 12.0, 4  # three seconds each, until now
 
-    async def crowd(scheduler):
-        return await asyncio.gather(
-            *(asked(scheduler, generator, "the", long) for _ in range(30)), return_exceptions=True
-        )
+    async def crowd(n):
+        asking = [asyncio.create_task(asked(scheduler, generator, "the", settings)) for _ in range(n)]
+        await work(scheduler, steps=1)
+        return asking
 
-    with at_work(most_rows=2, most_waiting=4) as scheduler:
-        found = asyncio.run(crowd(scheduler))
-    refused = [one for one in found if isinstance(one, FullError)]
-    assert 24 <= len(refused) <= 28
-    assert all(1 <= one.seconds <= 60 for one in refused)
-    assert all(one == found[0] for one in found if not isinstance(one, FullError))
+    async def come_twice():
+        asking = [*await crowd(30), *await crowd(5)]  # meanwhile two of the four that waited are being written for
+        await work(scheduler)
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    found = asyncio.run(come_twice())
+    refused = [number for number, one in enumerate(found) if isinstance(one, FullError)]
+    assert refused == [*range(4, 30), *range(32, 35)]
+    assert {found[number].seconds for number in refused} == {12}
+    assert all(one == alone(generator, "the", settings) for one in found if not isinstance(one, FullError))
+
+
+@pytest.mark.parametrize(("busy_seconds", "told"), [(0, 1), (0.1, 1), (5, 5), (1e9, 60)])
+def test_time_to_come_back_is_never_none_and_never_longer_than_a_minute(busy_seconds, told):
+    scheduler = Scheduler()
+    scheduler.counts.busy_seconds, scheduler.counts.settled = busy_seconds, 3
+
+    async def three_wait():
+        for _ in range(3):
+            scheduler.submit(Call("one", list, [1]))
+        return scheduler.seconds_to_wait()
+
+    assert asyncio.run(three_wait()) == told
 
 
 def test_one_that_cannot_be_written_fails_alone(generator):
@@ -272,40 +292,43 @@ def test_a_model_that_breaks_does_not_break_the_others(translator):
 
 
 def test_calls_of_one_kind_become_one():
+    """And if that one goes wrong, each bears its own fault."""
     seen = []
+    scheduler = Scheduler()
 
     def double(items):
-        time.sleep(0.02)
         seen.append(list(items))
         if "bad" in items:
             raise InputError("bad")
         return [item * 2 for item in items]
 
-    async def call(scheduler, *items):
+    async def call(*items):
         one = Call("double", double, items)
         scheduler.submit(one)
         return await one.results()
 
-    async def everyone(scheduler):
-        several = [call(scheduler, 1), call(scheduler, 2, 3), call(scheduler, "bad"), call(scheduler, 4)]
-        return await asyncio.gather(*several, return_exceptions=True)
+    async def everyone(*several):
+        asking = [asyncio.create_task(call(*items)) for items in several]
+        await work(scheduler)
+        return await asyncio.gather(*asking, return_exceptions=True)
 
-    with at_work() as scheduler:
-        found = asyncio.run(everyone(scheduler))
-    assert found[:2] == [[2], [4, 6]]
+    assert asyncio.run(everyone((1,), (2, 3))) == [[2], [4, 6]]
+    assert seen == [[1, 2, 3]]
+    seen.clear()
+    found = asyncio.run(everyone((1,), (2, 3), ("bad",), (4,)))
+    assert [*found[:2], found[3]] == [[2], [4, 6], [8]]
     assert isinstance(found[2], InputError)
-    assert found[3] == [8]
-    assert any(len(items) > 1 for items in seen)
+    assert seen == [[1, 2, 3, "bad", 4], [1], [2, 3], ["bad"], [4]]
 
 
-@pytest.mark.usefixtures("unhurried")
-def test_what_is_not_done_when_it_stops_is_told(generator):
+def test_what_is_not_done_when_it_stops_is_told(generator, gate):
     async def stopped(scheduler):
         task = asyncio.create_task(asked(scheduler, generator, "the", DecodingSettings(max_length=40, min_length=40)))
-        async with asyncio.timeout(60):
-            while scheduler.counts.steps == 0:
-                await asyncio.sleep(0.001)
-        await asyncio.to_thread(scheduler.stop)
+        await asyncio.to_thread(gate.until_reached)
+        stopping = asyncio.create_task(asyncio.to_thread(scheduler.stop))
+        assert await asyncio.to_thread(until, lambda: scheduler._is_stopping)
+        gate.open()
+        await stopping
         with pytest.raises(StoppedError):
             await task
         with pytest.raises(StoppedError):
@@ -313,3 +336,4 @@ def test_what_is_not_done_when_it_stops_is_told(generator):
 
     with at_work() as scheduler:
         asyncio.run(stopped(scheduler))
+    assert scheduler.counts.steps == 1

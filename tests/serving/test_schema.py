@@ -14,11 +14,13 @@ import pytest
 
 from pipelines.tiny import chat_bundle, classifier_bundle, filler_bundle, generator_bundle, many_languages_bundle
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving import Application, ServingSettings, background, create_app
+from sightline.serving import Application, ServingSettings, create_app
 from sightline.serving.service import service
 from sightline.studio import site
 
 from .example import example_router
+from .standing import standing
+from .wire import PATIENCE
 
 APPS: dict[str, Callable[[ServingSettings], Application]] = {
     "example": lambda settings: create_app(settings, routers=[example_router()]),
@@ -48,11 +50,13 @@ def described(app: Application) -> int:
 def examine(app: Application, folder: Path, *, examples: int) -> None:
     """Let Schemathesis ask the app this often for every operation; it needs no key, so that all of it is reached."""
     (folder / "schemathesis.toml").write_text(REFUSED if hasattr(app.state, "desk") else "", encoding="utf-8")
-    with background(app) as url:
+    with standing(app) as server:
         command = [
-            *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"),
             *("--max-examples", str(examples), "--mode", "all"),
-            *("--phases", "examples,coverage,fuzzing,stateful", "--checks", "all", "--seed", "1", "--no-color"),
+            *("--phases", "examples,coverage,fuzzing,stateful", "--checks", "all", "--no-color"),
+            # The same requests on every machine, however slow it is.
+            *("--generation-deterministic", "--request-timeout", str(PATIENCE), "--suppress-health-check", "too_slow"),
         ]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -5,8 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,11 @@ import httpx
 import pytest
 
 from sightline.errors import RefusedError, SettingsError, SightlineError
-from sightline.serving import Lifecycle, ServingSettings, background, bind, create_app, url_of
+from sightline.serving import Lifecycle, Limits, ServingSettings, bind, create_app, url_of
+
+from .example import Witness, example_app
+from .standing import standing
+from .wire import PATIENCE, asking, until
 
 KEY = "correct-horse-battery"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - bound for a moment, on a free port
@@ -80,90 +84,97 @@ def test_port_out_of_range_is_refused(port):
 
 def test_server_that_is_loading_is_not_ready():
     lifecycle = Lifecycle(loaded=False)
-    with background(create_app(ServingSettings(port=0), lifecycle=lifecycle)) as url:
-        before = httpx.get(url + "/ready")
+    with standing(create_app(ServingSettings(port=0), lifecycle=lifecycle)) as server, asking(server.url) as client:
+        before = client.get("/ready")
         lifecycle.loaded = True
-        after = httpx.get(url + "/ready")
-        assert httpx.get(url + "/health").json() == {"status": "ok"}
+        after = client.get("/ready")
+        assert client.get("/health").json() == {"status": "ok"}
     assert before.status_code == 503
     assert before.json()["error"]["code"] == "loading"
     assert "retry-after" in before.headers
     assert after.json() == {"status": "ready"}
 
 
+def test_t18_stop_breaks_off_what_is_not_done_in_its_time():
+    """Meanwhile nothing new is begun; the clock of the stop begins with the first look at it, a tick later."""
+    witness, limits = Witness(), Limits(stop_seconds=3600, request_seconds=1e9, keep_alive_seconds=1e9)
+    app = example_app(witness, limits=limits)
+    with standing(app) as server, asking(server.url) as client, ThreadPoolExecutor() as aside:
+        working = aside.submit(client.post, "/v1/slow", json={"text": "a"})
+        witness.until(lambda: witness.begun == 1)
+        app.lifecycle.stopping = True  # this is all that a signal does
+        server.advance(1)
+        ready, refused, alive = client.get("/ready"), client.get("/v1/things/a"), client.get("/health")
+        server.advance(3599)
+        assert not app.lifecycle.expired
+        server.advance(1)
+        answer = working.result()
+    assert (ready.status_code, ready.json()["error"]["code"]) == (503, "stopping")
+    assert (refused.status_code, refused.headers["connection"]) == (503, "close")
+    assert alive.status_code == 200
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
+    assert (witness.cancelled, witness.finished) == (1, 0)
+
+
 @contextmanager
-def stoppable(stop_seconds: float, work_seconds: float) -> Iterator[tuple[subprocess.Popen, str]]:
-    """A server in a process of its own with one request at work."""
-    arguments = [sys.executable, str(HERE / "stoppable.py"), str(stop_seconds), str(work_seconds)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def stoppable() -> Iterator[tuple[subprocess.Popen, httpx.Client]]:
+    """A server in a process of its own, whose work goes on until it is told a line, and a client of it."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, str(HERE / "stoppable.py")], text=True, **pipes) as process:
         try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
+            with asking(process.stdout.readline().strip()) as client:
+                yield process, client
         finally:
             process.kill()
 
 
-class Asking(threading.Thread):
-    """A client that waits for its answer."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self.url = url
-        self.answer: httpx.Response | None = None
-        self.start()
-
-    def run(self) -> None:
-        self.answer = httpx.get(self.url, timeout=30)
+def ended(process: subprocess.Popen) -> str:
+    """Wait for a process that ends as it should, and return its log."""
+    _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, log
+    assert "Traceback" not in log
+    return log
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_t18_stop_lets_work_finish_and_takes_no_more(number):
-    with stoppable(20, 1.5) as (process, url), httpx.Client(base_url=url) as client:
-        asking = Asking(url + "/v1/work")
+    with stoppable() as (process, client), ThreadPoolExecutor() as aside:
+        working = aside.submit(client.get, "/v1/work")
         assert process.stdout.readline() == "working\n"
         process.send_signal(number)
-        while (ready := client.get("/ready")).status_code == 200:
-            pass  # the signal is on its way
-        refused = client.get("/v1/work")
-        alive = client.get("/health")
-        asking.join()
-        _, log = process.communicate(timeout=10)
+        assert until(lambda: client.get("/ready").status_code == 503)
+        ready, refused, alive = client.get("/ready"), client.get("/v1/work"), client.get("/health")
+        process.stdin.write("enough\n")
+        process.stdin.flush()
+        answer = working.result()
+        log = ended(process)
     assert ready.json()["error"]["code"] == "stopping"
     assert (refused.status_code, refused.headers["connection"]) == (503, "close")
     assert alive.status_code == 200
-    assert asking.answer is not None
-    assert asking.answer.json() == {"work": "done"}
-    assert process.returncode == 0
+    assert answer.json() == {"work": "done"}
     assert "GET /v1/work 200" in log
-    assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("hurry", [False, True], ids=["time is over", "second signal"])
-def test_t18_stop_does_not_wait_for_ever(hurry):
-    with stoppable(60 if hurry else 0.3, 300) as (process, url):
-        asking = Asking(url + "/v1/work")
+def test_t18_second_signal_ends_the_waiting():
+    with stoppable() as (process, client), ThreadPoolExecutor() as aside:
+        working = aside.submit(client.get, "/v1/work")
         assert process.stdout.readline() == "working\n"
         process.terminate()
-        if hurry:
-            while httpx.get(url + "/ready").status_code == 200:
-                pass  # the first signal is on its way
-            process.terminate()
-        asking.join()
-        _, log = process.communicate(timeout=10)
-    assert asking.answer is not None
-    assert asking.answer.status_code == 503
-    assert asking.answer.json()["error"]["code"] == "stopping"
-    assert process.returncode == 0
-    assert "Traceback" not in log
+        assert until(lambda: client.get("/ready").status_code == 503)
+        process.terminate()
+        answer = working.result()
+        ended(process)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
 
 
 def test_t18_idle_server_ends_at_once_and_leaves_no_child():
-    with stoppable(60, 0) as (process, url), httpx.Client(base_url=url) as client:
+    """An hour is what it may take: so it does not wait for that."""
+    with stoppable() as (process, client):
         assert client.get("/health").status_code == 200  # a connection that stays open
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         assert not children.exists() or children.read_text() == ""
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        ended(process)
 
 
 def test_serving_is_not_loaded_before_it_is_used():

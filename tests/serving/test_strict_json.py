@@ -1,8 +1,11 @@
 """A body means one thing, or is refused with a sentence."""
 
 import contextlib
+import gc
 import json
+import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -86,14 +89,55 @@ def test_whole_surrogate_pair_is_a_character():
     assert parse(b'"\\ud83d\\ude00"') == "😀"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"[" + b"1," * 500_000 + b"1]", b"[" * 31 + b"[]," * 340_000 + b"[]" + b"]" * 31, b'["' + b'\\"' * 500_000 + b'"]',
-     b'{"a":"' + b'\\"' * 500_000, b'["\\u0041' + b"a" * 1_000_000 + b'"]'],
-    ids=["numbers", "lists", "quotes", "no end", "escapes"],
-)  # fmt: skip
-def test_a_megabyte_of_anything_is_read_or_refused_soon(data):
+LARGE: dict[str, tuple[Callable[[int], bytes], str | None]] = {
+    "numbers": (lambda n: b"[" + b"1," * (n // 2) + b"1]", None),
+    "lists": (lambda n: b"[" * 31 + b"[]," * (n // 3) + b"[]" + b"]" * 31, None),
+    "quotes": (lambda n: b'["' + b'\\"' * (n // 2) + b'"]', None),
+    "no end": (lambda n: b'{"a":"' + b'\\"' * (n // 2), "not JSON"),
+    "escapes": (lambda n: b'["\\u0041' + b"a" * n + b'"]', None),
+}
+"""Bodies of about so many bytes that would stop a reader who goes back in them, and why some are refused."""
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_megabyte_of_anything_is_read_or_refused(kind):
+    make, reason = LARGE[kind]
+    data = make(1_000_000)
+    with pytest.raises(Problem, match=reason) if reason else contextlib.nullcontext():
+        assert parse(data) == json.loads(data)
+
+
+def n_calls(data: bytes) -> int:
+    """Return how many functions are called, Python's and C's, while a body is read or refused."""
+    events = 0
+
+    def count(*_: object) -> None:
+        nonlocal events
+        events += 1
+
+    gc.disable()  # when it comes, and what it calls, is no affair of the reader's
+    sys.setprofile(count)
+    try:
+        with contextlib.suppress(Problem):
+            parse(data)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return events
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_reading_takes_no_more_calls_for_a_larger_body(kind):
+    """Nothing is done once for each part of a body, let alone for each pair of them."""
+    make, _ = LARGE[kind]
+    assert n_calls(make(100_000)) == n_calls(make(1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_megabyte_of_anything_is_read_or_refused_soon(kind):
     """Nothing in reading is quadratic: a body of the largest size must not stop the server for long."""
+    data = LARGE[kind][0](1_000_000)
     begun = time.process_time()
     with contextlib.suppress(Problem):
         parse(data)

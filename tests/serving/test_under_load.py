@@ -1,13 +1,16 @@
-"""Many clients at once, and clients that go: small here, in full in the slow run (T15, T17, T19)."""
+"""Many clients at once, and clients that go: step by step here, by the clock in the slow run (T15, T17, T19)."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import random
+import re
+import socket
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,7 +32,8 @@ from sightline.serving.service import service
 from sightline.serving.work import Work
 
 from .measures import percentile, resident_bytes
-from .wire import place, until
+from .standing import Standing, standing
+from .wire import PATIENCE, asking, connect, place, post, read_all, statuses, until
 
 LONG = {"model": "gpt", "prompt": "the cat", "max_tokens": 40, "temperature": 1, "seed": 3}
 
@@ -47,6 +51,36 @@ def served(gpt, **limits):
         yield url, app.state.desk.scheduler
 
 
+@contextmanager
+def served_by_steps(gpt, **limits) -> Iterator[tuple[Standing, Scheduler]]:
+    """Serve the model where time stands still; its steps are for the gate."""
+    with standing(service({"gpt": gpt}, ServingSettings(port=0, limits=Limits(**limits)))) as server:
+        yield server, server.app.state.desk.scheduler
+
+
+def hand_in(url: str, body: dict) -> socket.socket:
+    """Ask for a completion, and do not wait for it."""
+    connection = connect(url)
+    connection.sendall(post(json.dumps(body).encode(), "/v1/completions"))
+    return connection
+
+
+def body_of(answer: bytes) -> dict:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+def text_of(answer: bytes) -> str:
+    """Return the text of a completion that came whole."""
+    return body_of(answer)["choices"][0]["text"]
+
+
+def streamed_text_of(answer: bytes) -> str:
+    """Return the text of a completion that came in pieces."""
+    events = [line.removeprefix(b"data: ") for line in answer.split(b"\n") if line.startswith(b"data: ")]
+    assert events.pop() == b"[DONE]"
+    return "".join(json.loads(event)["choices"][0]["text"] for event in events)
+
+
 def come_to_rest(scheduler) -> None:
     """Wait until nothing is done any more, for a while: a connection may be accepted after its client has gone.
 
@@ -60,8 +94,35 @@ def come_to_rest(scheduler) -> None:
         time.sleep(0.005)
 
 
-def overload(gpt, *, clients: int, requests_each: int) -> None:
-    """T15: every reply is 200 or 503, the queue stays within its bound, and afterwards all is as before."""
+def test_t15_overload_is_refused_and_leaves_nothing_behind(gpt, gate):
+    """Every reply is 200 or 503, a refusal says when to come back, and afterwards all is as before."""
+    ask = {**LONG, "max_tokens": 8}
+    with served_by_steps(gpt, queue=16, rows=8) as (server, scheduler), contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(hand_in(server.url, ask))]
+        gate.until_reached()  # the model is busy with one, and stays so
+        connections += [stack.enter_context(hand_in(server.url, ask)) for _ in range(59)]
+        server.until(lambda: sum(link.is_lost for link in server.links) == 43)  # those who were refused
+        assert scheduler.n_waiting == 16
+        with asking(server.url) as client:
+            assert client.get("/ready").json() == {"status": "ready"}
+            gate.open()
+            answers = [read_all(connection) for connection in connections]
+            again = client.post("/v1/completions", json=ask)
+        assert (scheduler.n_waiting, scheduler.counts.rows) == (0, 0)
+    assert Counter(statuses(answer)[0] for answer in answers) == {200: 17, 503: 43}
+    for answer in answers:
+        if statuses(answer) == [200]:
+            assert text_of(answer) == again.json()["choices"][0]["text"]
+        else:
+            assert 1 <= int(re.search(rb"retry-after: (\d+)\r\n", answer)[1]) <= 60
+            assert "--max-queue" in body_of(answer)["error"]["message"]
+            assert body_of(answer)["error"]["type"] == "overloaded_error"
+
+
+@pytest.mark.slow
+def test_t15_clients_that_are_quicker_than_the_model(gpt):
+    """The same by the clock, and what it takes of memory."""
+    clients, requests_each = 60, 2
     with served(gpt, queue=16, rows=8, connections=2 * clients + 100) as (url, scheduler), crowd() as people:
         order = Order(url, [("/v1/completions", json.dumps(LONG))], clients, requests_each)
         people.gather(replace(order, clients=4, requests_each=2))
@@ -94,10 +155,6 @@ def meanwhile(act: Callable[[], object], *, every: float) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def test_t15_overload_is_refused_and_leaves_nothing_behind(gpt):
-    overload(gpt, clients=60, requests_each=2)
 
 
 @pytest.mark.slow
@@ -147,25 +204,6 @@ def figure(looking: httpx.Client, name: str) -> float:
     """Look a figure of the server up."""
     lines = looking.get("/metrics", timeout=60).text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
-
-
-def test_t15_a_refusal_says_when_to_come_back(gpt):
-    with served(gpt, queue=1, rows=1) as (url, _), httpx.Client(base_url=url, timeout=30) as client:
-        answers = []
-        asking = [
-            threading.Thread(target=lambda: answers.append(client.post("/v1/completions", json=LONG)))
-            for _ in range(12)
-        ]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-    refused = [answer for answer in answers if answer.status_code == 503]
-    assert refused
-    for answer in refused:
-        assert 1 <= int(answer.headers["retry-after"]) <= 60
-        assert "--max-queue" in answer.json()["error"]["message"]
-        assert answer.json()["error"]["type"] == "overloaded_error"
 
 
 class Watch:
@@ -221,8 +259,29 @@ def gone(gpt, monkeypatch, *, clients: int) -> None:
     assert min(after.latencies) < max(5.0, 1.5 * idle)
 
 
-def test_t17_who_goes_is_not_written_for(gpt, monkeypatch):
-    gone(gpt, monkeypatch, clients=20)
+def test_t17_who_goes_is_not_written_for(gpt, gate, monkeypatch):
+    """The step that was begun when the last has gone is the last that is taken."""
+    with served_by_steps(gpt, queue=20, rows=8) as (server, scheduler):
+        watch = Watch(scheduler, monkeypatch)
+        with contextlib.ExitStack() as stack:
+            for number in range(20):
+                stack.enter_context(hand_in(server.url, {**LONG, "stream": number % 2 == 0}))
+                if number == 0:
+                    gate.until_reached()
+            assert until(lambda: scheduler.n_waiting == 19)
+            for _ in range(3):
+                gate.step()
+            assert (scheduler.counts.rows, scheduler.n_waiting) == (8, 12)
+            steps = scheduler.counts.steps
+        assert until(lambda: all(work.is_cancelled for work in watch.works))
+        gate.open()
+        assert until(lambda: not (scheduler._running or scheduler._queue))
+        assert scheduler.counts.steps == steps
+        with asking(server.url) as client:
+            text = client.post("/v1/completions", json=LONG).json()["choices"][0]["text"]
+    assert len(watch.works) == 21
+    assert text == gpt.generate(LONG["prompt"], max_length=40, sample=True, temperature=1, seed=3)
+    assert scheduler.counts.rows == 0
 
 
 @pytest.mark.slow
@@ -247,47 +306,76 @@ def test_t17_what_was_asked_for_ends_with_its_request(gpt):
     assert asyncio.run(gone_before_it_began())
 
 
-def posted(connection: http.client.HTTPConnection, body: dict) -> str:
-    """Ask for a completion, and return all that comes."""
-    connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
-    return connection.getresponse().read().decode()
+def test_t18_a_stream_that_runs_is_finished_when_the_server_stops(gpt, gate):
+    with (
+        served_by_steps(gpt) as (server, _),
+        asking(server.url) as client,
+        hand_in(server.url, {**LONG, "stream": True}) as connection,
+    ):
+        gate.step()
+        server.app.lifecycle.stopping = True  # this is all that a signal does
+        server.advance(1)
+        refused = client.post("/v1/completions", json=LONG)
+        gate.open()
+        answer = read_all(connection)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "stopping")
+    assert streamed_text_of(answer) == gpt.generate(LONG["prompt"], max_length=40, sample=True, temperature=1, seed=3)
+    assert b'"finish_reason": "' in answer
 
 
-def independent(gpt, *, prompts: int) -> None:
-    """T19: alone, in a crowd, streamed and not: the same text, token for token."""
+def prompts(n: int) -> list[dict]:
+    """Return what is asked for: texts of all lengths, written in all ways."""
     chance = random.Random(5)  # noqa: S311
     words = ("the", "cat", "sat", "on", "a", "dog", "ran", "house")
-    bodies = [
+    return [
         {
             "model": "gpt",
             "prompt": " ".join(chance.choices(words, k=chance.randint(0, 8))),
             "max_tokens": chance.randint(1, 30),
             **chance.choice([{"temperature": 0}, {"temperature": 0.8, "seed": chance.randrange(99)}, {"beam": 3}]),
         }
-        for _ in range(prompts)
+        for _ in range(n)
     ]
-    with served(gpt, queue=prompts) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+
+
+def test_t19_alone_is_together_is_streamed(gpt, gate):
+    """Token for token, in a batch of everyone."""
+    bodies = prompts(20)
+    found = {}
+    with served_by_steps(gpt) as (server, scheduler), asking(server.url) as client:
+        for streams, text in {False: text_of, True: streamed_text_of}.items():
+            gate.close()
+            with contextlib.ExitStack() as stack:
+                connections = []
+                for number, body in enumerate(bodies):
+                    connections.append(stack.enter_context(hand_in(server.url, {**body, "stream": streams})))
+                    gate.until_reached()
+                    assert until(lambda number=number: scheduler.n_waiting == number)
+                gate.open()
+                found[streams] = [text(read_all(connection)) for connection in connections]
         alone = [client.post("/v1/completions", json=body).json()["choices"][0]["text"] for body in bodies]
-
-        def ask(body: dict) -> tuple[str, str]:
-            own = http.client.HTTPConnection(*place(url), timeout=120)  # one each, and cheaper to make than httpx's
-            whole, lines = (posted(own, {**body, "stream": streams}) for streams in (False, True))
-            own.close()
-            events = [line.removeprefix("data: ") for line in lines.split("\n") if line]
-            assert events.pop() == "[DONE]"
-            streamed = "".join(json.loads(event)["choices"][0]["text"] for event in events)
-            return json.loads(whole)["choices"][0]["text"], streamed
-
-        with ThreadPoolExecutor(prompts) as everyone:
-            found = list(everyone.map(ask, bodies))
-    assert [together for together, _ in found] == alone
-    assert [streamed for _, streamed in found] == alone
+    assert found == {False: alone, True: alone}
 
 
-def test_t19_alone_is_together_is_streamed(gpt):
-    independent(gpt, prompts=24)
+def posted(connection: http.client.HTTPConnection, body: dict) -> bytes:
+    """Ask for a completion, and return all that comes."""
+    connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+    return connection.getresponse().read()
 
 
 @pytest.mark.slow
-def test_t19_two_hundred_prompts(gpt):
-    independent(gpt, prompts=200)
+def test_t19_two_hundred_prompts_in_any_batch(gpt):
+    bodies = prompts(200)
+    with served(gpt, queue=200) as (url, _), asking(url) as client:
+        alone = [client.post("/v1/completions", json=body).json()["choices"][0]["text"] for body in bodies]
+
+        def ask(body: dict) -> tuple[str, str]:
+            own = http.client.HTTPConnection(*place(url), timeout=PATIENCE)  # one each: cheaper to make than httpx's
+            whole, lines = (posted(own, {**body, "stream": streams}) for streams in (False, True))
+            own.close()
+            return json.loads(whole)["choices"][0]["text"], streamed_text_of(lines)
+
+        with ThreadPoolExecutor(200) as everyone:
+            found = list(everyone.map(ask, bodies))
+    assert [together for together, _ in found] == alone
+    assert [streamed for _, streamed in found] == alone

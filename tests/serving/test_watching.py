@@ -3,13 +3,11 @@
 import logging
 import re
 
-import httpx
 import pytest
 
-from sightline.serving import background
-
 from .example import example_app
-from .wire import asked, until
+from .standing import standing
+from .wire import asked, asking, until
 
 
 @pytest.fixture
@@ -19,8 +17,8 @@ def lines(caplog):
     return lambda: [record.getMessage() for record in caplog.records if record.name == "sightline.access"]
 
 
-def test_every_request_is_one_line_with_its_id(url, lines):
-    answer = httpx.get(url + "/v1/things/a?size=2")
+def test_every_request_is_one_line_with_its_id(client, lines):
+    answer = client.get("/v1/things/a?size=2")
     assert until(lambda: len(lines()) == 1)
     assert re.fullmatch(rf"GET /v1/things/a 200 \d+ms {answer.headers['x-request-id']}", lines()[0])
 
@@ -44,16 +42,19 @@ def test_refusal_before_any_route_is_a_line_too(url, lines):
 
 
 def test_figures_count_by_route_and_never_by_what_a_client_made_up():
-    with background(example_app()) as url, httpx.Client(base_url=url) as client:
+    wanted = {
+        'sightline_requests_total{method="GET",route="/v1/things/{name}",status="200"} 3',
+        'sightline_requests_total{method="GET",route="none",status="404"} 3',
+        'sightline_request_seconds_count{route="/v1/things/{name}"} 3',
+        "sightline_requests_in_progress 1",
+    }
+    with standing(example_app()) as server, asking(server.url) as client:
         for name in ("a", "b", "c"):
             client.get(f"/v1/things/{name}")
             client.get(f"/nothing/{name}")
             client.request("BREW", "/health")
+        # A request is counted when it has ended, which may be after its answer was read.
+        assert until(lambda: wanted <= set(client.get("/metrics").text.splitlines()))
         answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    lines = answer.text.splitlines()
-    assert 'sightline_requests_total{method="GET",route="/v1/things/{name}",status="200"} 3' in lines
-    assert 'sightline_requests_total{method="GET",route="none",status="404"} 3' in lines
-    assert 'sightline_request_seconds_count{route="/v1/things/{name}"} 3' in lines
-    assert "sightline_requests_in_progress 1" in lines
     assert "BREW" not in answer.text

@@ -7,7 +7,12 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import httpx
+
+PATIENCE = 120.0
+"""Seconds after which a test that hangs is ended: no test waits for so long, and none asserts anything by it."""
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CLOSING = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 def place(url: str) -> tuple[str, int]:
@@ -15,8 +20,24 @@ def place(url: str) -> tuple[str, int]:
     return str(parts.hostname), int(parts.port or 80)
 
 
-def connect(url: str, *, seconds: float = 10.0) -> socket.socket:
+def connect(url: str, *, seconds: float = PATIENCE) -> socket.socket:
     return socket.create_connection(place(url), timeout=seconds)
+
+
+def asking(url: str) -> httpx.Client:
+    """A client with patience."""
+    # To read the certificates, which nobody needs here, takes longer than to ask.
+    return httpx.Client(base_url=url, timeout=PATIENCE, verify=False, trust_env=False)  # noqa: S501
+
+
+def read_until(connection: socket.socket, holds: Callable[[bytes], bool]) -> bytes:
+    """Read until what has come is enough."""
+    received = b""
+    while not holds(received):
+        part = connection.recv(65536)
+        assert part, received
+        received += part
+    return received
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -30,7 +51,7 @@ def read_all(connection: socket.socket) -> bytes:
     return received
 
 
-def asked(url: str, data: bytes, *, seconds: float = 10.0) -> bytes:
+def asked(url: str, data: bytes, *, seconds: float = PATIENCE) -> bytes:
     """Send, and return everything until the server closes."""
     with connect(url, seconds=seconds) as connection:
         connection.sendall(data)
@@ -47,17 +68,17 @@ def statuses(answer: bytes) -> list[int]:
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
 
 
-def until(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:
+def until(holds: Callable[[], bool], *, seconds: float = PATIENCE) -> bool:
     """Wait until something holds, at most so long."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
             return False
-        time.sleep(0.01)
+        time.sleep(0.002)
     return True
 
 
-async def one(url: str, data: bytes, *, seconds: float) -> bytes | None:
+async def one(url: str, data: bytes, *, seconds: float = PATIENCE) -> bytes | None:
     """Send, and return what came until the server closed; None if it did not close in time."""
     reader, writer = await asyncio.open_connection(*place(url))
     try:
@@ -72,7 +93,7 @@ async def one(url: str, data: bytes, *, seconds: float) -> bytes | None:
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
-def all_at_once(url: str, requests: list[bytes], *, seconds: float) -> list[bytes | None]:
+def all_at_once(url: str, requests: list[bytes], *, seconds: float = PATIENCE) -> list[bytes | None]:
     """Send many at the same time."""
 
     async def run() -> list[bytes | None]:

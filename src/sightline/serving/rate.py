@@ -1,13 +1,18 @@
 """How often one client may ask: a bucket for each, which fills evenly and from which every request takes."""
 
+import asyncio
 import math
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 from sightline.serving.problem import Problem
 
 MOST_CALLERS = 10_000
+
+
+def time_of_the_loop() -> float:
+    """Return the time by the clock of the event loop, which all deadlines follow."""
+    return asyncio.get_running_loop().time()
 
 
 class Buckets:
@@ -22,7 +27,7 @@ class Buckets:
         *,
         what: str,
         flag: str,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time_of_the_loop,
         most: int = MOST_CALLERS,
     ) -> None:
         self.per_minute = per_minute

@@ -1,11 +1,11 @@
 """The server process: from a bound socket and an app to answers, until a signal, and then to a clean end."""
 
+import asyncio
 import logging
 import math
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
             return True
         if not self.lifecycle.stopping:
             return False
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         self.stop_begun = now if self.stop_begun is None else self.stop_begun
         waited = now - self.stop_begun
         if waited >= self.stop_seconds and not self.lifecycle.expired:
@@ -90,15 +90,19 @@ def serve(app: Application, taken: socket.socket, *, started: Started | None = N
 
 
 @contextmanager
-def background(app: Application) -> Iterator[str]:
-    """Serve an app in a thread while the block lasts: its address, a free port of this machine. For tests."""
+def background(app: Application, *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Iterator[str]:
+    """Serve an app in a thread while the block lasts: its address, a free port of this machine. For tests.
+
+    `loop` makes the event loop, whose clock is the one that all deadlines follow.
+    """
     taken = bind(app.settings)
     ready = threading.Event()
     server = server_for(app, started=ready.set)
 
     def run() -> None:
         try:
-            server.run(sockets=[taken])
+            with asyncio.Runner(loop_factory=loop or server.config.get_loop_factory()) as runner:
+                runner.run(server.serve(sockets=[taken]))
         finally:
             ready.set()
 

@@ -15,8 +15,11 @@ from pipelines.tiny import (
     translator_bundle,
 )
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving import ServingSettings, background
+from sightline.serving import ServingSettings
 from sightline.serving.service import service
+
+from ..standing import standing
+from ..wire import PATIENCE, asking
 
 
 @pytest.fixture(scope="session")
@@ -34,17 +37,17 @@ def models() -> dict[str, Pipeline]:
 
 @pytest.fixture(scope="session")
 def url(models) -> Iterator[str]:
-    with background(service(models, ServingSettings(port=0))) as address:
-        yield address
+    with standing(service(models, ServingSettings(port=0))) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")
 def http(url) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=30) as client:
+    with asking(url) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def client(url) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="not-needed", max_retries=0, timeout=30) as asking:
-        yield asking
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="not-needed", max_retries=0, timeout=PATIENCE) as client:
+        yield client

@@ -1,12 +1,14 @@
 """Plain requests as LibreTranslate's clients send them."""
 
-import httpx
 import pytest
 
 from pipelines.tiny import classifier_bundle
 from sightline.pipelines import Classifier
-from sightline.serving import ServingSettings, background
+from sightline.serving import ServingSettings
 from sightline.serving.service import service
+
+from ..standing import standing
+from ..wire import asking
 
 
 def test_a_text_a_list_and_a_form(http, models):
@@ -72,8 +74,9 @@ def test_languages_are_told_apart_by_a_classifier_of_languages_only(http):
 def test_detection_by_a_classifier_of_languages():
     model = Classifier(classifier_bundle())
     model.labels = ("en", "de", "pt-BR")[: len(model.labels)]
-    with background(service({"languages": model}, ServingSettings(port=0))) as url:
-        found = httpx.post(f"{url}/detect", json={"q": "the cat"}, timeout=20).json()
+    app = service({"languages": model}, ServingSettings(port=0))
+    with standing(app) as server, asking(server.url) as client:
+        found = client.post("/detect", json={"q": "the cat"}).json()
     assert {one["language"] for one in found} == set(model.labels)
     assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
     assert found[0]["confidence"] == max(one["confidence"] for one in found)

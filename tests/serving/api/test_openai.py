@@ -1,12 +1,14 @@
 """OpenAI's official client, against small models of every kind."""
 
-import httpx
 import openai
 import pytest
 import torch
 
-from sightline.serving import Limits, ServingSettings, background
+from sightline.serving import Limits, ServingSettings
 from sightline.serving.service import service
+
+from ..standing import standing
+from ..wire import asking
 
 
 def test_models_are_listed_and_described(client, models):
@@ -135,9 +137,8 @@ def test_prompts_can_be_held_shorter_than_the_model_takes(models):
     n_tokens = len(models["gpt"].contexts([prompt])[0])
     for most, works in ((n_tokens, True), (n_tokens - 1, False)):
         settings = ServingSettings(port=0, limits=Limits(prompt_tokens=most))
-        with background(service({"gpt": models["gpt"]}, settings)) as url:
-            ask = {"model": "gpt", "prompt": prompt, "max_tokens": 1}
-            answer = httpx.post(f"{url}/v1/completions", json=ask, timeout=20)
+        with standing(service({"gpt": models["gpt"]}, settings)) as server, asking(server.url) as client:
+            answer = client.post("/v1/completions", json={"model": "gpt", "prompt": prompt, "max_tokens": 1})
         assert answer.status_code == (200 if works else 400)
         assert works or "--max-prompt-tokens" in answer.json()["error"]["message"]
 
@@ -145,8 +146,8 @@ def test_prompts_can_be_held_shorter_than_the_model_takes(models):
 def test_tokens_are_paid_for_before_they_are_written(models):
     settings = ServingSettings(port=0, limits=Limits(tokens_per_minute=100))
     ask = {"model": "gpt", "prompt": "the", "max_tokens": 30}
-    with background(service({"gpt": models["gpt"]}, settings)) as url:
-        answers = [httpx.post(f"{url}/v1/completions", json=ask, timeout=20) for _ in range(4)]
+    with standing(service({"gpt": models["gpt"]}, settings)) as server, asking(server.url) as client:
+        answers = [client.post("/v1/completions", json=ask) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert int(answers[-1].headers["retry-after"]) >= 1
     assert "--max-tokens-per-minute" in answers[-1].json()["error"]["message"]

@@ -8,8 +8,11 @@ import pytest
 import torch
 
 from sightline.pipelines import Pipeline, load
-from sightline.serving import ServingSettings, background
+from sightline.serving import ServingSettings
 from sightline.serving.service import service
+
+from ..standing import standing
+from ..wire import PATIENCE, asking
 
 NAMES = ("phrases", "gpt", "bert", "classes", "talk")
 
@@ -21,20 +24,20 @@ def models(trained) -> dict[str, Pipeline]:
 
 @pytest.fixture(scope="module")
 def url(models) -> Iterator[str]:
-    with background(service(models, ServingSettings(port=0))) as address:
-        yield address
+    with standing(service(models, ServingSettings(port=0))) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
 def http(url) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=60) as asking:
-        yield asking
+    with asking(url) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def client(url) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="not-needed", max_retries=0, timeout=60) as asking:
-        yield asking
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="not-needed", max_retries=0, timeout=PATIENCE) as client:
+        yield client
 
 
 def test_all_five_are_there(client):

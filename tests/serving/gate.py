@@ -1,0 +1,61 @@
+"""Models that take a step when the test lets them: so the test says who comes, and who goes, before which step."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from sightline.serving.running import Running
+
+from .wire import PATIENCE
+
+
+class Gate:
+    """Stands before every step of every model; closed at first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.changed = threading.Condition()
+        self.is_open = self.is_reached = False
+        self.permits = 0
+        advance = Running.advance
+
+        def advance_when_let(running: Running):
+            self._pass()
+            return advance(running)
+
+        monkeypatch.setattr(Running, "advance", advance_when_let)
+
+    def _pass(self) -> None:
+        with self.changed:
+            self.is_reached = True
+            self.changed.notify_all()
+            assert self.changed.wait_for(lambda: self.is_open or self.permits, PATIENCE), "the gate stayed closed"
+            self.permits = max(0, self.permits - 1)
+            self.is_reached = False
+
+    def until_reached(self) -> None:
+        """Wait until somebody is about to take a step, and is held."""
+        self._wait(lambda: self.is_reached and not self.permits)
+
+    def step(self) -> None:
+        """Let one step be taken, and wait for the next that is to be."""
+        self.until_reached()
+        with self.changed:
+            self.permits = 1
+            self.changed.notify_all()
+        self.until_reached()
+
+    def open(self) -> None:
+        """Let all steps be taken."""
+        with self.changed:
+            self.is_open = True
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        """Hold all again."""
+        with self.changed:
+            self.is_open = False
+
+    def _wait(self, holds: Callable[[], object]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(holds, PATIENCE), "nobody takes a step"
