@@ -10,14 +10,14 @@ import httpx
 import pytest
 
 import sightline
-from browser import browser, pool
+from browser import browser, every_tab
 from pipelines.tiny import classifier_bundle, translator_bundle
 from sightline.pipelines import Classifier, Pipeline, Translator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import site
 
-__all__ = ["browser", "pool"]
+__all__ = ["browser", "every_tab"]
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +48,15 @@ def studio_url(models) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def http(studio_url) -> Iterator[httpx.Client]:
     """A client that asks what the page asks."""
-    with httpx.Client(base_url=studio_url, timeout=30) as client:
+    with httpx.Client(base_url=studio_url, timeout=120) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def pool(every_tab, studio_url):
+    """The tabs of a file: those of servers of its own are closed at its end."""
+    yield every_tab
+    every_tab.close(but=studio_url)
 
 
 @pytest.fixture

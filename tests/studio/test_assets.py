@@ -1,6 +1,8 @@
 """The files of the page, as a browser gets them."""
 
 import gzip
+import re
+from itertools import combinations
 
 from sightline.studio.assets import assets
 
@@ -18,6 +20,20 @@ def test_files_come_compressed_to_whoever_understands_that(http):
         assert packed.headers["content-encoding"] == "gzip"
         assert packed.content == plain.content == assets()[path].content
         assert gzip.decompress(assets()[path].packed) == plain.content
+
+
+def leading(path: str) -> set[str]:
+    """The classes that a stylesheet begins its selectors with: what it styles wherever that stands."""
+    text = re.sub(r"/\*.*?\*/", "", assets()[path].content.decode(), flags=re.DOTALL)
+    selectors = [one.strip() for group in re.findall(r"([^{}]+)\{", text) for one in group.split(",")]
+    return {name for one in selectors for name in re.findall(r"^(?::is\()?\.([\w-]+)", one)} - {"unrolled"}
+
+
+def test_no_view_styles_what_another_one_does():
+    """Stylesheets stay when one goes on to another view, which must look as if one had come there first."""
+    views = ("walk", "positions", "write", "runs")
+    for one, other in combinations(views, 2):
+        assert leading(f"/studio/{one}.css") & leading(f"/studio/{other}.css") == set()
 
 
 def test_nothing_but_the_table_is_served(http):

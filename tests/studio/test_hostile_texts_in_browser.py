@@ -47,8 +47,8 @@ PLACES = {
     "#/watch?model=gpt&length=1&text={}": ".watch[aria-busy=false]",
     "#/walk?model=gpt&text={}": ".stage.drawn",
     "#/write?model=gpt&text={}": ".write textarea",
-    "#/watch?model={}&length=1": ".watch[aria-busy=false], .problem:not(:empty)",
-    "#/{}?model=gpt&length=1": ".watch[aria-busy=false], .problem:not(:empty)",
+    "#/positions?model={}": "#curves .curve",
+    "#/{}?model=classes&text=a": ".watch[aria-busy=false]",
     "#/words?model=phrases&word={}&text={}": ".map canvas[data-names]",
 }
 """Where an address puts a text, a name of a model, and a name of a view; and what tells that it was drawn."""
@@ -70,11 +70,13 @@ def test_what_an_address_holds_stays_text(tabs, place):
 
 @pytest.mark.parametrize("payload", PAYLOADS[:4])
 def test_what_is_typed_is_shown_as_it_was_typed(tabs, payload):
-    page = tabs("#/watch?model=gpt")
+    page = tabs("#/watch?model=gpt&length=1&text=a")
     field = page.locator("main input[type=text], main textarea").first
+    page.wait_for_selector(".watch[aria-busy=false]")
     field.fill(payload)
-    field.press("Enter")
-    page.wait_for_function("() => document.querySelectorAll('.token').length > 2")
-    page.wait_for_timeout(400)
+    field.press("Enter")  # it is busy from here on
+    page.wait_for_selector(".watch[aria-busy=false]")
+    read = "chips => chips.map(({ textContent }) => textContent).join('').replaceAll('·', ' ')"
+    assert page.locator("#sentence [data-passage=source] .token:not(.special)").evaluate_all(read) == payload
     assert field.input_value() == payload
     assert page.evaluate("() => document.querySelectorAll('main script, main iframe, main img[onerror]').length") == 0

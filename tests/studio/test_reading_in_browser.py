@@ -4,6 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from browser import hash_of, settle
 from tracing.test_page_in_browser import Shown
 
 pytestmark = pytest.mark.browser
@@ -96,7 +97,7 @@ def test_a_pair_is_classified_as_a_pair(tabs, http, models):
     [one] = http.post("/classify", json={"model": "classes", "pairs": [["the cat sat", "a dog ran"]]}).json()["data"]
     page.wait_for_function(LIKELY, arg=sorted(one["probabilities"].values(), reverse=True))
     assert dict(shown(page.locator(".classify"))) == pytest.approx(one["probabilities"], rel=0.006)
-    again = tabs(page.url.split("/", 3)[3])
+    again = tabs(hash_of(page))
     again.wait_for_function(LIKELY, arg=sorted(one["probabilities"].values(), reverse=True))
     assert again.get_by_label("Second text").input_value() == "a dog ran"
     again.locator(".inside").click()
@@ -133,4 +134,5 @@ def test_what_is_refused_is_said(tabs):
 def test_a_phone_never_scrolls_sideways(tabs, address):
     page = tabs(address, width=390, theme="dark")
     page.wait_for_selector(".candidates")
+    settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -2,12 +2,14 @@
 
 import json
 import math
+import os
 import re
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
+from browser import FOLLOW, hash_of, saved, settle
 from sightline.run.snapshots import pipeline_at
 from tracing.test_legibility_in_browser import CUT, LEAST_CONTRAST, UNREADABLE
 from tracing.test_page_in_browser import Shown, short
@@ -18,6 +20,13 @@ pytestmark = pytest.mark.browser
 
 BOTH = "#/runs?runs=first,second"
 TEXT = "red green blue"
+HURRY = """() => {
+  const usual = setTimeout;
+  window.setTimeout = (act) => usual(act, 0);
+}"""
+"""Let the page ask again at once for what is new, not after two seconds."""
+FAR = 4_000_000_000
+"""A time in the future."""
 VISIBLE = "async (text) => (await import('/drawing/texts.js')).visible(text)"
 
 
@@ -40,6 +49,7 @@ def opened(tabs, url):
         tab = tabs(address, url=url, **settings)
         n_runs = 1 + unquote(address).count(",")  # each is drawn when it comes, and the axes then fit them all
         tab.wait_for_selector(f".curves-legend li:nth-child({n_runs}) b")
+        settle(tab)
         return tab
 
     return open_view
@@ -152,17 +162,22 @@ def test_dragging_zooms_both_pictures_and_the_address_keeps_it(opened, run):
     inside = [loss for step, loss in measured(run, "loss") if 2 <= step <= 5]
     assert len(drawn(tab, 0, 0)) == len(inside)
     assert misfit(drawn(tab, 0, 0)[:, 1], inside) < 0.1
-    again = opened(tab.evaluate("location.hash"))
+    again = opened(hash_of(tab))
     assert np.abs(drawn(again, 0, 0) - drawn(tab, 0, 0)).max() < 0.2
     tab.get_by_role("button", name="Show all").click()
     assert np.abs(drawn(tab, 0, 0) - points).max() == 0
 
 
-def test_a_run_that_trains_is_followed_line_by_line(opened, run):
+def test_a_run_that_trains_is_followed_line_by_line(tabs, url, run):
     live = copy_of(run, "live")
     journal = json.loads((live / "run.json").read_text())
     (live / "run.json").write_text(json.dumps({**journal, "outcome": None}))
-    tab = opened("#/runs?runs=live")
+    os.utime(live / "run.json", (FAR, FAR))  # however long this takes, it has written just now
+    tab = tabs("#/positions", url=url, fresh=True)
+    tab.wait_for_selector("#curves .curve")
+    tab.evaluate(HURRY)
+    tab.evaluate(FOLLOW, "#/runs?runs=live")
+    tab.wait_for_selector(".curves-legend b")
     assert "training" in tab.locator("tr", has_text="live").inner_text()
     asked = []
     tab.on("response", lambda answer: asked.append(answer) if "/metrics" in answer.url else None)
@@ -193,7 +208,7 @@ def test_choosing_runs_changes_curves_and_address_but_no_colours(opened):
     tab.locator("input[value=first]").uncheck()
     assert [text[:6] for text in legend(tab)] == ["second"]
     assert tab.evaluate(colour) == before
-    assert "runs=second" in tab.url
+    assert "runs=second" in hash_of(tab)
     tab.locator("input[value=first]").check()
     assert [text[:5] for text in legend(tab)] == ["secon", "first"]
 
@@ -205,15 +220,12 @@ def test_table_and_saved_numbers_are_those_of_the_file(opened, run):
     rows = [row.all_text_contents() for row in cells_of(tab.locator(".runs-chart tbody").first)]
     assert [row[:2] for row in rows] == [[str(step), short(loss)] for step, loss in measured(run, "loss")]
     tab.locator(".curves .save > button").first.click()
-    with tab.expect_download() as download:
-        tab.locator(".curves [aria-label='Save as JSON']").first.click()
-    curves = json.loads(download.value.path().read_text())["curves"]
+    _, numbers = saved(tab, tab.locator(".curves [aria-label='Save as JSON']").first.click)
+    curves = json.loads(numbers)["curves"]
     assert [(point["step"], point["value"]) for point in curves[0]["points"]] == measured(run, "loss")
-    with tab.expect_download() as download:
-        tab.locator(".curves [aria-label='Save as SVG']").first.click()
-    picture = download.value.path().read_text()
-    assert "<path" in picture
-    assert "Loss" in picture
+    _, picture = saved(tab, tab.locator(".curves [aria-label='Save as SVG']").first.click)
+    assert b"<path" in picture
+    assert b"Loss" in picture
 
 
 @pytest.fixture
@@ -228,22 +240,21 @@ def filmed(opened):
 
 def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(filmed, run):
     tab = filmed()
-    kept = pipeline_at(run, None)
-    target = kept.translate(TEXT)
+    target = pipeline_at(run, None).trace(TEXT).target.text
     rows = tab.locator(".lapse-odds tbody tr").all()
     for row, step in zip(rows, [0, 1, 2, 4, 8, None], strict=True):
         model = pipeline_at(run, step)
         trace = model.trace(TEXT, target=target)
         shown = row.locator("td").all_text_contents()
         assert shown[:-1] == [Shown(math.exp(step.log_probability)) for step in trace.steps]
-        assert shown[-1] == tab.evaluate(VISIBLE, model.translate(TEXT))
+        assert shown[-1] == tab.evaluate(VISIBLE, model.trace(TEXT).target.text)
     assert tab.locator(".lapse-odds thead th").count() == len(trace.steps) + 2
     assert tab.locator(".lapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
 
 
 def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
     tab = filmed("&snapshot=1")
-    target = pipeline_at(run, None).translate(TEXT)
+    target = pipeline_at(run, None).trace(TEXT).target.text
     tab.get_by_label("Picture", exact=True).select_option("matrix")
     for step in (1, 2, 4):
         weights = pipeline_at(run, step).trace(TEXT, target=target).attention("decoder.0.cross_attention")[0]

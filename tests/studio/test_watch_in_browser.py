@@ -7,6 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
+from browser import FRAMES, hash_of, settle, until
+from browser import saved as file_of
 from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
 from sightline.serving import ServingSettings, background
@@ -19,13 +21,14 @@ pytestmark = pytest.mark.browser
 
 READY = ".watch[aria-busy=false]"
 HEAD = "decoder.1.cross_attention"
-BUSY = 4  # times slower than alone
 PHRASES = "#/watch?model=phrases&text=March+14%2C+2026&to=de"
 
 
 def opened(tabs, address, **settings):
     tab = tabs(address, **settings)
     tab.wait_for_selector(READY)
+    tab.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
+    settle(tab)
     return tab
 
 
@@ -36,9 +39,8 @@ def numbers(tab, selector):
 def saved(tab, section):
     """What the JSON of a part's save button holds."""
     tab.locator(f"{section} .save > button").last.click()
-    with tab.expect_download() as download:
-        tab.locator(f"{section} [aria-label='Save as JSON']").click()
-    return json.loads(download.value.path().read_text())
+    _, numbers = file_of(tab, tab.locator(f"{section} [aria-label='Save as JSON']").click)
+    return json.loads(numbers)
 
 
 EXAMPLES = {
@@ -78,19 +80,21 @@ def test_a_typed_sentence_is_translated_as_the_interface_does(tabs, http):
     body = {"model": "phrases", "q": "a dog ran to the house", "target": "fr", "source": "auto"}
     plain = http.post("/translate", json=body).json()["translatedText"]
     assert tab.locator(".outcome .says").text_content() == plain
-    assert "text=a+dog+ran+to+the+house&to=fr&beam=1" in tab.url
+    assert "text=a+dog+ran+to+the+house&to=fr&beam=1" in hash_of(tab)
     assert tab.locator("#tree").is_hidden()  # one hypothesis is no tree
 
 
 def test_the_weights_and_candidates_of_each_step_are_those_of_the_trace(tabs, models):
-    tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=3")
+    tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=1")
     own = models["phrases"].trace("March 14, 2026", to="de", beam=4, knockouts=True)
-    for _ in range(2):
+    place = min(2, len(own.steps) - 1)
+    for _ in range(place):
         tab.keyboard.press("ArrowRight")
     film = saved(tab, "#film")
-    assert film["step"] == 4
-    step = own.steps[4]
-    assert [one["text"] for one in film["candidates"]] == [one.text for one in step.candidates]
+    assert film["step"] == place
+    step = own.steps[place]
+    likely = {one["text"]: one["probability"] for one in film["candidates"]}
+    assert likely == pytest.approx({one.text: one.probability for one in step.candidates}, rel=1e-3)
     assert numbers(tab, "#film .candidates .candidate .number") == [Shown(one.probability) for one in step.candidates]
     weights = own.attention(HEAD)[1, step.row]
     assert [one["weight"] for one in film["looked_at"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
@@ -106,7 +110,9 @@ def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, m
     tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=2")
     before = models["phrases"].trace("March 14, 2026", to="de", beam=4)
     after = models["phrases"].trace("March 14, 2026", to="de", beam=4, knock_out={HEAD: [1]})
-    forced = models["phrases"].trace("March 14, 2026", to="de", target=before.target.text, knock_out={HEAD: [1]})
+    forced = models["phrases"].trace(
+        "March 14, 2026", to="de", target=before.target.text, knock_out={HEAD: [1]}, candidates=100
+    )
     tab.get_by_role("button", name="Knock out").click()
     tab.wait_for_selector("#silence:not([hidden])")
     assert tab.locator("[data-output=before] .says").text_content() == before.target.text
@@ -116,13 +122,13 @@ def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, m
     assert tab.locator(".tile.silent").count() == 1
     assert "without=decoder.1.cross_attention.1" in wait_for_address(tab, "without=")
     rows = tab.locator("#silence tbody tr")
-    same = [one.id for one in before.target.tokens] == [one.id for one in forced.target.tokens[: len(before.steps)]]
-    assert same, "the text is cut into the same tokens again, or the test compares nothing"
     for step, (old, new) in enumerate(zip(before.steps, forced.steps, strict=False)):
         shown = rows.nth(step).locator("td").all_text_contents()
+        found = [one.probability for one in new.candidates if one.id == old.choice.id]
         assert shown[0] == Shown(math.exp(old.log_probability))
-        assert shown[1] == Shown(math.exp(new.log_probability)) or shown[1].startswith("<")
-    assert tab.locator(".step-label").inner_text().startswith("Step 2 of ")  # where one was
+        assert shown[1] == Shown(found[0]) if found else shown[1].startswith("<")
+    there = min(2, len(after.steps))
+    assert tab.locator(".step-label").inner_text().startswith(f"Step {there} of ")  # where one was
     kept = saved(tab, "#silence")
     assert kept["silent"] == ["Cross-attention, layer 1, head 1"]
     assert (kept["before"], kept["after"]) == (before.target.text, after.target.text)
@@ -165,13 +171,15 @@ def test_a_gap_is_compared_by_the_same_word(tabs, models):
     assert shown[1].startswith("<") != bool(found)
 
 
-def test_a_link_restores_everything(tabs):
-    address = (
-        f"{PHRASES}&beam=8&heads={HEAD}.0%2C{HEAD}.1&step=3&unit=word&picture=matrix&without=encoder.0.self_attention.1"
-    )
+def test_a_link_restores_everything(tabs, models):
+    silent = {"encoder.0.self_attention": [1]}
+    own = models["phrases"].trace("March 14, 2026", to="de", beam=8, knock_out=silent)
+    step = min(3, len(own.steps))
+    chosen = f"heads={HEAD}.0%2C{HEAD}.1&step={step}&unit=word&picture=matrix"
+    address = f"{PHRASES}&beam=8&{chosen}&without=encoder.0.self_attention.1"
     tab = opened(tabs, address)
     assert [one.input_value() for one in tab.locator(".ask input, .ask select").all()] == ["March 14, 2026", "de", "8"]
-    assert tab.locator(".step-label").inner_text().startswith("Step 3 of ")
+    assert tab.locator(".step-label").inner_text().startswith(f"Step {step} of ")
     assert tab.locator("#attention-title").inner_text().startswith("Mean of 2 heads")
     tab.locator("#attention .matrix").wait_for()
     assert tab.get_by_role("button", name="Words").get_attribute("aria-pressed") == "true"
@@ -203,30 +211,42 @@ def test_a_new_request_ends_the_one_before(tabs):
     tab.get_by_label("A sentence to translate").fill("the house")
     tab.keyboard.press("Enter")
     tab.wait_for_function("() => document.querySelector('[data-passage=source]')?.textContent.includes('house')")
+    until(tab, lambda: bool(failed))
     assert failed == ["net::ERR_ABORTED"]
     assert tab.locator(".problem").inner_text() == ""
+
+
+WATCHED = """() => {
+  const button = () => document.querySelector("#film .play")?.textContent;
+  window.said = [button()];
+  const watched = new MutationObserver(() => said.push(button()));
+  watched.observe(document.querySelector("#film"), { childList: true, characterData: true, subtree: true });
+}"""
+"""Write down what the button says from now on: a short film may have ended when one looks."""
 
 
 def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
     for motion, plays in (("no-preference", True), ("reduce", False)):
         tab = opened(tabs, "#/watch?model=one-way&text=the+cat&beam=1", motion=motion)
         tab.get_by_label("A sentence to translate").fill("a dog ran")
+        tab.evaluate(WATCHED)
         tab.keyboard.press("Enter")
         tab.wait_for_function("() => document.querySelector('[data-passage=source]')?.textContent.includes('dog')")
-        assert tab.locator(".play").inner_text() == ("Pause" if plays else "Play")
+        tab.evaluate(FRAMES)
+        assert ("Pause" in tab.evaluate("said")) == plays
 
 
 def test_a_large_model_is_measured_head_by_head_only_when_asked_to(tabs, models):
     tab = opened(tabs, "#/watch?model=bert", fresh=True)  # any other first, so that the cards can be changed
     tab.route("**/v1/models", lambda route: route.fulfill(json=larger(route.fetch().json())))
-    tab.goto(tab.url.replace("bert", "one-way"))
+    tab.goto(tab.evaluate("location.href").replace("bert", "one-way"))
     tab.reload()
     tab.wait_for_selector(READY)
     assert tab.locator("#worth").is_hidden()
     tab.get_by_role("button", name="Measure every head").click()
     tab.wait_for_selector("#worth:not([hidden])")
     assert tab.locator("#measure").is_hidden()
-    assert "worth=1" in tab.url
+    assert "worth=1" in hash_of(tab)
 
 
 def larger(listed):
@@ -270,9 +290,18 @@ def test_it_fits_a_phone_and_can_be_read(tabs, model, theme):
     silent = knocked.get(model, "encoder.0.self_attention.0")
     tab = opened(tabs, f"#/watch?model={model}&without={silent}", width=390, height=844, theme=theme)
     tab.wait_for_selector("#silence:not([hidden])")
+    settle(tab)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate(CUT) == []
     assert tab.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+
+
+def test_what_is_hidden_is_not_displayed(tabs):
+    """Whatever a class says of `display`: else every Watch would say that its text is long."""
+    tab = opened(tabs, f"{PHRASES}&beam=1")
+    displayed = "all => all.filter((node) => node.checkVisibility()).map(({ outerHTML }) => outerHTML)"
+    assert tab.get_by_text("This text is long").count() == 1
+    assert tab.locator("[hidden]").evaluate_all(displayed) == []
 
 
 def test_every_control_has_a_name(tabs):
@@ -288,7 +317,7 @@ def test_a_long_text_is_fetched_a_layer_at_a_time(tabs):
     long = {"gpt": Generator(generator_bundle(max_length=1000, d_model=32, n_heads=16))}
     text = " ".join(["the cat sat on the mat"] * 128)
     app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
-    with background(app) as url, httpx.Client(base_url=url, timeout=60) as asks:
+    with background(app) as url, httpx.Client(base_url=url, timeout=120) as asks:
         body = {"model": "gpt", "input": text, "beam": 1, "max_tokens": 10, "format": "drawing"}
         refused = asks.post("/trace", json=body)
         assert refused.status_code == 400, "or this text is not long"
@@ -303,26 +332,42 @@ def test_a_long_text_is_fetched_a_layer_at_a_time(tabs):
         tab.locator(".earlier select").select_option("0")
         title = "() => document.querySelector('#attention-title').textContent.includes('layer 0')"
         tab.wait_for_function(title)
-        assert "layer=0" in tab.url
+        assert "layer=0" in hash_of(tab)
 
 
-def test_the_page_is_soon_ready_and_200_tokens_are_soon_drawn(tabs):
-    """On a quiet machine within one second and two; tests share theirs. The model's own time is not counted."""
+@pytest.fixture(scope="module")
+def long_url():
     long = {"gpt": Generator(generator_bundle(max_length=256))}
     app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
-    ready, drawn = [], []
     with background(app) as url:
-        for _ in range(2):
-            tab = tabs("#/watch?model=gpt", url=url, fresh=True)
-            tab.wait_for_selector(".ask")
-            ready.append(tab.evaluate("performance.now()"))
-            tab.wait_for_selector(READY)
-            tab.get_by_label("Tokens", exact=True).select_option("200")
-            tab.get_by_role("button", name="Continue").click()
-            tab.wait_for_function("() => document.querySelectorAll('#attention svg .unit').length > 400")
-            now = "performance.now() - performance.getEntriesByName(`${location.origin}/trace`).at(-1).responseEnd"
-            drawn.append(tab.evaluate(now))
-            assert tab.locator("[data-passage=target] .token").count() == 200
-            tab.close()
-    assert min(ready) < BUSY * 1000
-    assert min(drawn) < BUSY * 2000
+        yield url
+
+
+def continued(tab):
+    """Let the model write 200 tokens."""
+    tab.wait_for_selector(READY)
+    tab.get_by_label("Tokens", exact=True).select_option("200")
+    tab.get_by_role("button", name="Continue").click()
+    tab.wait_for_function("() => document.querySelectorAll('#attention svg .unit').length > 400")
+
+
+def test_200_tokens_are_drawn(tabs, long_url):
+    tab = tabs("#/watch?model=gpt", url=long_url)
+    continued(tab)
+    assert tab.locator("[data-passage=target] .token").count() == 200
+
+
+@pytest.mark.slow
+def test_the_page_is_soon_ready_and_200_tokens_are_soon_drawn(tabs, long_url):
+    """The model's own time is not counted."""
+    ready, drawn = [], []
+    for _ in range(3):
+        tab = tabs("#/watch?model=gpt", url=long_url, fresh=True)
+        tab.wait_for_selector(".ask")
+        ready.append(tab.evaluate("performance.now()"))
+        continued(tab)
+        now = "performance.now() - performance.getEntriesByName(`${location.origin}/trace`).at(-1).responseEnd"
+        drawn.append(tab.evaluate(now))
+        tab.close()
+    assert min(ready) < 1000
+    assert min(drawn) < 2000

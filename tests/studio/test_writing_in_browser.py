@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import math
-import time
+import threading
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from browser import PATIENCE, hash_of, settle, until
 from pipelines.tiny import LINES, chat_bundle, generator_bundle
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import Chat, Generator
@@ -43,15 +44,6 @@ def opened(tabs, url, address="", **options):
     page = tabs(f"#/write?model=letters&text={TEXT}&seed=3&max_tokens=6{address}", url=url, **options)
     page.wait_for_selector(".write textarea")
     return page
-
-
-def until(page, holds) -> None:
-    """Wait for something that no selector tells; the page's policy lets no text be evaluated there again and again."""
-    for _ in range(300):
-        if holds():
-            return
-        page.wait_for_timeout(30)
-    raise AssertionError("it did not come true")
 
 
 def story(page) -> str:
@@ -104,7 +96,7 @@ def test_knobs_are_sent_and_remembered(tabs, letters_url):
     assert chosen.items() <= sent.items()
     settled(page)
     assert story(page) == TEXT + continued(page, letters_url, **chosen)[0]
-    again = tabs(urlsplit(page.url).fragment.join(("#", "")), url=letters_url)
+    again = tabs(hash_of(page), url=letters_url)
     again.wait_for_selector(".write textarea")
     assert again.get_by_label("Top k").input_value() == "3"
     assert story(again) == story(page)
@@ -180,12 +172,11 @@ def test_see_inside_opens_watch_with_the_text(tabs, letters_url):
 
 
 def test_stop_keeps_what_was_written(tabs):
-    """A slow model, stopped while it writes; the page goes on from there."""
-    long = DecodingSettings(min_length=40, max_length=40)  # there is time to stop it
+    """A model that waits in the middle of its text is stopped there; the page goes on from what it has written."""
+    long = DecodingSettings(min_length=40, max_length=40)
     generator = Generator(generator_bundle(CHARACTERS))
     chat = Chat(dataclasses.replace(chat_bundle(), generation=long))
-    for model in (generator.model, chat.model):
-        model.step = slowly(model.step)
+    gates = Gate(generator.model), Gate(chat.model)
     with background(studio_of({"letters": generator, "talk": chat})) as url:
         page = opened(tabs, url, "&max_tokens=40", fresh=True)
         page.get_by_label("Tokens").fill("40")
@@ -197,6 +188,7 @@ def test_stop_keeps_what_was_written(tabs):
         assert len(TEXT) + 1 < len(written) < len(TEXT) + 40
         page.get_by_role("button", name="Undo").click()
         assert story(page) == TEXT
+        gates[0].open()
         talk = tabs("#/chat?model=talk", url=url, fresh=True)
         talk.get_by_label("Say something").fill("hello")
         talk.get_by_role("button", name="Say", exact=True).click()
@@ -204,14 +196,24 @@ def test_stop_keeps_what_was_written(tabs):
         talk.get_by_role("button", name="Stop").click()
         talk.wait_for_selector("button:has-text('Stop'):disabled")
         assert talk.locator(".turn").count() == 2
+        gates[1].open()
 
 
-def slowly(step):
-    def slow(*arguments, **options):
-        time.sleep(0.08)
-        return step(*arguments, **options)
+class Gate:
+    """Lets a model take some steps, and no more before it is opened."""
 
-    return slow
+    def __init__(self, model, n_steps: int = 8):
+        self.n_left, self.opened, self.step = n_steps, threading.Event(), model.step
+        model.step = self
+
+    def __call__(self, *arguments, **options):
+        self.n_left -= 1
+        if self.n_left < 0:
+            self.opened.wait(PATIENCE / 1000)
+        return self.step(*arguments, **options)
+
+    def open(self) -> None:
+        self.opened.set()
 
 
 def say(page, text: str, turns: int) -> None:
@@ -228,16 +230,17 @@ def test_replies_are_those_of_the_interface_with_all_that_was_said(tabs, http):
     first = reply(http, ["hello"])
     say(page, "the cat", 4)
     second = reply(http, ["hello", first, "the cat"])
-    assert page.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
+    said = ["hello", first or "…", "the cat", second or "…"]
+    assert page.locator(".turn span").all_text_contents() == said
     query = parse_qs(urlsplit(page.locator(".turn .inside").last.get_attribute("href").removeprefix("#")).query)
     assert query == {
         "model": ["talk"],
         "text": ["the cat"],
         "before": [json.dumps(["hello", first], separators=(",", ":"))],
     }
-    again = tabs(page.url.split("/", 3)[3])
+    again = tabs(hash_of(page))
     again.wait_for_selector(".turn")
-    assert again.locator(".turn span").all_text_contents() == ["hello", first, "the cat", second]
+    assert again.locator(".turn span").all_text_contents() == said
     again.get_by_role("button", name="New conversation").click()
     assert again.locator(".turn").count() == 0
 
@@ -259,7 +262,7 @@ def test_see_inside_reads_what_the_reply_was_made_of(tabs, models):
     page.get_by_role("button", name="Leave it out").click()
     alone = models["talk"].trace("Bye", beam=4)
     until(page, lambda: Shown(math.exp(alone.log_probability)).stands_in(page.locator(".outcome").inner_text()))
-    assert "before" not in page.url
+    assert "before" not in hash_of(page)
 
 
 def test_what_was_said_before_is_a_conversation_again(tabs):
@@ -269,7 +272,7 @@ def test_what_was_said_before_is_a_conversation_again(tabs):
     page.wait_for_selector(".chat .turn")
     assert page.locator(".turn span").all_text_contents() == ["Hello", "Hi"]
     assert page.get_by_label("Say something").input_value() == "Bye"
-    assert "before=" not in page.url
+    assert "before=" not in hash_of(page)
     say(page, "Bye", 4)
     assert "before=" not in page.locator("nav").get_by_text("Watch", exact=True).get_attribute("href")
 
@@ -295,4 +298,5 @@ def test_what_is_refused_is_said_and_can_be_mended(tabs):
 def test_a_phone_never_scrolls_sideways(tabs, address):
     page = tabs(address, width=390)
     page.wait_for_selector(".odd" if "write" in address else ".chat")
+    settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

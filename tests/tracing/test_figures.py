@@ -1,6 +1,7 @@
 """Figures of attention: what is drawn are the numbers of the trace."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,6 +24,12 @@ LAST = f"decoder.{LAYERS - 1}.cross_attention"
 @pytest.fixture(scope="module")
 def trace():
     return translation(sentence(6), sentence(4))
+
+
+@cache
+def drawn(kind: str, n: int):
+    """A figure of n tokens and n tokens, to be looked at only."""
+    return draw(kind, translation(sentence(n), sentence(n)))
 
 
 def images(figure) -> list[np.ndarray]:
@@ -144,7 +151,7 @@ def test_gpt_is_drawn_by_its_self_attention():
 @pytest.mark.parametrize("kind", ["attention", "matrix", "lines"])
 def test_labels_never_overlap(kind, n):
     """Tokens of a column stand at least a line apart, however many there are."""
-    figure = draw(kind, translation(sentence(n), sentence(n)))
+    figure = drawn(kind, n)
     tokens = set(map(label, sentence(n)))
     for axes in figure.axes:
         labels = [text for text in axes.texts if text.get_text() in tokens]
@@ -160,7 +167,7 @@ def test_labels_never_overlap(kind, n):
     ("kind", "width"), [("matrix", COLUMN), ("lines", COLUMN), ("attention", PAGE), ("heads", PAGE)]
 )
 def test_figure_is_as_wide_as_a_column_or_a_page(kind, width, n):
-    wide, high = draw(kind, translation(sentence(n), sentence(n))).get_size_inches()
+    wide, high = drawn(kind, n).get_size_inches()
     assert wide == pytest.approx(width)
     assert high < 9.5
 

@@ -17,6 +17,7 @@ from sightline.tracing.figures import label as label_module
 from sightline.tracing.figures.label import label, plain
 
 from .handmade import ARABIC, CJK, HEBREW, ODD, sentence, translation
+from .test_figures import drawn
 
 OF_TRACES = [kind for kind in KINDS if kind != "embeddings"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,7 +32,7 @@ def svg_texts(path: Path) -> list[str]:
 @pytest.mark.parametrize("n", [5, 30, 200])
 def test_every_figure_is_drawn_at_every_length(kind, n, tmp_path):
     """Warnings are errors here: so there are none."""
-    figure = draw(kind, translation(sentence(n), sentence(n)))
+    figure = drawn(kind, n)
     assert save(figure, tmp_path / "figure.svg") == ""
     assert (tmp_path / "figure.svg").stat().st_size < 1_000_000
 

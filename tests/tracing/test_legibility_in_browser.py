@@ -2,13 +2,11 @@
 
 import pytest
 
-from browser import alone, browser
-
 from .drawn import PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
 from .models import asked, pipeline, text_for
 from .test_page_in_browser import opened
 
-__all__ = ["alone", "browser", "opened"]
+__all__ = ["opened"]
 
 pytestmark = pytest.mark.browser
 

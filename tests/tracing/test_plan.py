@@ -37,6 +37,7 @@ def test_announcement_is_right_within_five_hundredths_of_what_the_process_takes(
     """Of Python's own memory, in which the arrays lie; the large part of it must be what was said."""
     work = pipeline_for(generator_bundle(max_length=512))
     prompt = "a dog ran to the house on the mat " * 30
+    work.trace("a dog", target="", probes=EVERYTHING, readout=False)  # whatever is loaded at first counts as nobody's
     tracemalloc.start()
     try:
         trace = work.trace(prompt, target="", probes=EVERYTHING, readout=False)

@@ -7,31 +7,33 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from browser import alone, browser
+from browser import PATIENCE
+from browser import saved as file_of
 
 from .drawn import HOSTILE, RIGHT_TO_LEFT, drawn_trace
 from .test_page_in_browser import HEAD, Opened, opened
 
-__all__ = ["alone", "browser", "opened"]
+__all__ = ["opened"]
 
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
-UNHURRIED = 110
-"""Milliseconds before a file is saved: Chromium silently drops the eleventh that a page saves within one second."""
 VIEWS = ["sentence", "lines", "glance", "film", "alignment", "tree", "lens", "worth"]
+
+
+def button(shown: Opened, view: str, kind: str):
+    """The button that saves a view: it is there once the choice of kinds is opened."""
+    part = shown.page.locator(f".{view}-view")
+    if not part.locator(".save-kinds").is_visible():
+        part.locator(".save > button").click()
+    return part.locator(f"[aria-label='Save as {kind}']")
 
 
 def saved(shown: Opened, view: str, kind: str) -> bytes:
     """Save a view as one does: open its button, choose a kind, take the file."""
-    part = shown.page.locator(f".{view}-view")
-    if not part.locator(".save-kinds").is_visible():
-        part.locator(".save > button").click()
-    shown.page.wait_for_timeout(UNHURRIED)
-    with shown.page.expect_download() as coming:
-        part.locator(f"[aria-label='Save as {kind}']").click()
-    assert coming.value.suggested_filename == f"sightline-{view}.{kind.lower()}"
-    return coming.value.path().read_bytes()
+    name, data = file_of(shown.page, button(shown, view, kind).click)
+    assert name == f"sightline-{view}.{kind.lower()}"
+    return data
 
 
 def parsed(picture: bytes) -> ElementTree.Element:
@@ -40,6 +42,16 @@ def parsed(picture: bytes) -> ElementTree.Element:
 
 def texts(picture: bytes) -> list[str]:
     return [node.text for node in parsed(picture).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG", "JSON"])
+def test_what_is_saved_comes_as_a_download(opened, kind):
+    """Here the browser really saves it; the other tests take it as it is handed to the browser."""
+    shown = opened(drawn_trace(6))
+    with shown.page.expect_download() as coming:
+        button(shown, "lines", kind).click()
+    assert coming.value.suggested_filename == f"sightline-lines.{kind.lower()}"
+    assert coming.value.path().read_bytes() == saved(shown, "lines", kind)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -53,17 +65,27 @@ def test_every_view_is_saved_in_three_ways(opened, theme):
         assert json.loads(saved(shown, view, "JSON")), view
 
 
+@pytest.fixture(scope="module")
+def pictures(alone, tmp_path_factory) -> dict[str, bytes]:
+    """All views, as they are saved of one trace."""
+    file, trace = tmp_path_factory.mktemp("page") / "page.html", drawn_trace(6)
+    found = {}
+    for picture, views in (("lines", VIEWS), ("matrix", ["matrix"])):
+        shown = Opened(alone, file, trace, address=f"#picture={picture}")
+        found |= {view: saved(shown, view, "SVG") for view in views}
+        shown.end()
+    return found
+
+
 @pytest.mark.parametrize("view", [*VIEWS, "matrix"])
-def test_saved_picture_needs_no_page(opened, browser, tmp_path, view):
-    address = "#picture=matrix" if view == "matrix" else ""
-    picture = saved(opened(drawn_trace(6), address=address), view, "SVG")
+def test_saved_picture_needs_no_page(alone, pictures, tmp_path, view):
+    picture = pictures[view]
     text = picture.decode()
     assert not re.search(r"\bclass=|\bstyle=|<style|<script|<foreignObject|var\(|url\(|color-mix", text)
     assert all(reference.startswith("data:image/png;") for reference in re.findall(r'href="([^"]*)"', text))
     file = tmp_path / "alone.svg"
     file.write_bytes(picture)
-    context = browser.new_context(offline=True)
-    page = context.new_page()
+    page = alone.context.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(file.as_uri())
@@ -74,7 +96,7 @@ def test_saved_picture_needs_no_page(opened, browser, tmp_path, view):
           return boxes.filter(([box]) => box.left < -1 || box.top < -1 || box.right > width + 1 || box.bottom > height + 1).map(([, text]) => text);
         }"""  # noqa: E501
     )
-    context.close()
+    page.close()
     assert outside == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
@@ -116,6 +138,7 @@ def test_a_notebook_may_save_too(browser, tmp_path):
     file = tmp_path / "notebook.html"
     file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{drawn_trace(5)._repr_html_()}", encoding="utf-8")
     context = browser.new_context(offline=True)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.goto(file.as_uri())
     frame = page.frame_locator("iframe")

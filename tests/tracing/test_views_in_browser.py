@@ -5,13 +5,11 @@ from threading import Thread
 
 import pytest
 
-from browser import browser
+from browser import PATIENCE
 from sightline.tracing import drawing
 
 from .drawn import drawn_trace
 from .models import pipeline, text_for
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.browser
 
@@ -87,6 +85,7 @@ def address():
 @pytest.fixture
 def mounted(browser, address):
     context = browser.new_context(viewport={"width": 900, "height": 900})
+    context.set_default_timeout(PATIENCE)
     said: list[str] = []
 
     def open_page(kind: str):
@@ -120,7 +119,7 @@ def test_views_draw_another_trace_in_place_of_the_first(mounted, kind):
     page.locator("#left .unit").nth(17).wait_for()
     assert page.locator("#left .unit").count() == 18
     assert page.evaluate("studio.store.state.heads[0].name") == "decoder.0.cross_attention"
-    assert "9 rows by 9 columns" in page.locator("#right .matrix").get_attribute("aria-label")
+    page.wait_for_selector("#right .matrix[aria-label*='9 rows by 9 columns']")
 
 
 def test_removed_view_leaves_nothing_and_the_other_goes_on(mounted):

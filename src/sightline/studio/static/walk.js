@@ -114,10 +114,12 @@ function walk(body, app, trace) {
     }[picks]?.() ?? own);
   };
 
+  let drawing = 0;
   const draw = async (section) => {
     if (room === 0) return;
     const turn = ++section.turn;
     section.stale = false;
+    drawing++;
     const { stage } = section;
     const c = context(stage);
     try {
@@ -130,6 +132,8 @@ function walk(body, app, trace) {
       scope.afterwards("reach", reach); // what is drawn above pushes it away
     } catch (error) {
       if (error.name !== "AbortError") section.fail(error.message);
+    } finally {
+      drawing--;
     }
   };
   const redraw = () => {
@@ -156,7 +160,7 @@ function walk(body, app, trace) {
 
   const strip = strips(trace, { choose, point });
   const top = element("section", { class: "walk-top", "aria-label": "The sentence" }, strip.node);
-  const { go, reach } = whereabouts(scope, sections.map(({ node }) => node), top);
+  const { go, reach } = whereabouts(scope, sections.map(({ node }) => node), top, () => drawing > 0);
   const towers = map(stages, (tower) => nLayers(trace, tower), go);
   top.append(steering(scope, trace, stages, go, context));
   fill(body, top, element("div", { class: "way" }, towers.node, element("div", { class: "stages" }, ...sections.map(({ node }) => node))));

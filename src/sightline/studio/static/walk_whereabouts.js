@@ -2,8 +2,8 @@
 
 const SETTLED = 2000;
 
-/** Follow scrolling: `stage` of the scope is the number of the section one is at. Returns {go(number), reach()}. */
-export function whereabouts(scope, nodes, top) {
+/** Follow scrolling: `stage` of the scope is the number of the section one is at; `isBusy` tells whether something is still to be drawn. Returns {go(number), reach()}. */
+export function whereabouts(scope, nodes, top, isBusy) {
   let aim = null; // where one was sent, until one scrolls by oneself: what is drawn above pushes it away
   let timer = null;
   const reach = () => aim !== null && scrollTo({ top: nodes[aim].getBoundingClientRect().top + scrollY - top.offsetHeight - 8, behavior: "instant" });
@@ -11,9 +11,12 @@ export function whereabouts(scope, nodes, top) {
     clearTimeout(timer);
     aim = null;
   };
-  const go = (number) => {
+  const settle = () => {
     clearTimeout(timer);
-    timer = setTimeout(free, SETTLED);
+    timer = setTimeout(() => (isBusy() ? settle() : free()), SETTLED);
+  };
+  const go = (number) => {
+    settle();
     aim = Math.max(0, Math.min(nodes.length - 1, number));
     scope.set({ stage: aim });
     reach();

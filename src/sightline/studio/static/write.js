@@ -51,8 +51,10 @@ export function mount(host, app) {
   /** Ask for one or several continuations; `grown(texts)` is told of every piece. */
   async function written(n, grown) {
     refuse();
+    const clicked = [on, three].includes(document.activeElement);
     running = new AbortController();
     follow();
+    if (clicked) stop.focus(); // a button that is disabled hears no Escape
     const texts = Array(n).fill("");
     const body = { model: model.id, prompt: area.value, stream: true, ...knobs.values(), ...(n > 1 ? { n } : {}) };
     if (n > 1 && body.temperature === 0) body.beam = n; // nothing is drawn: the best of a beam
@@ -62,8 +64,10 @@ export function mount(host, app) {
         grown(texts);
       }
     } finally {
+      const stopped = document.activeElement === stop;
       running = null;
       follow();
+      if (stopped) on.focus();
     }
     return texts;
   }
