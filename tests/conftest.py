@@ -2,12 +2,19 @@
 
 import fcntl
 import os
+import random
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+
+from type_checks import check_quickly
+
+check_quickly()
 
 # Tiny tensors gain nothing from threads, and two test processes with two threads each would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,6 +28,33 @@ for ignored in ("SIGINT", "SIGHUP"):
 # The same examples on every run, however slow the machine: a failure is always the code's.
 settings.register_profile("sightline", deadline=None, derandomize=True, database=None, max_examples=20)
 settings.load_profile("sightline")
+
+# Hypothesis also tries constants of the modules it finds loaded, and which these are depends on the tests before.
+providers._get_local_constants = lambda: providers._local_constants
+
+# No power is cut while tests run: waiting for the disk, thousands of times, would show nothing.
+os.fsync = os.fstat  # which still refuses what is no open file
+
+
+def start_generators() -> None:
+    """Let nothing depend on who drew numbers before: tests run in another order each time, in several processes."""
+    random.seed(0)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(0)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.default_generator.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    """Each fixture begins alike, whichever test asks for it first."""
+    start_generators()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """And so does each test."""
+    start_generators()
 
 
 @pytest.fixture(scope="session")

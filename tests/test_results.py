@@ -3,11 +3,14 @@
 import dataclasses
 import importlib
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sightline import __version__
+from sightline.cli.main import main
 from sightline.run.overrides import changed
 from sightline.run.recipe import read_recipe
 
@@ -49,7 +52,24 @@ def tiny(tmp_path):
     return row.Row("tiny", "a tiny text", "loss", "1.00 (nobody)", ("text.txt",), (trial,), places=3)
 
 
-def test_row_is_trained_scored_and_not_trained_again(tiny, tmp_path):
+def test_command_is_run_and_its_memory_measured():
+    code, memory, printed = carry.ran(["--version"], output=subprocess.PIPE)
+    assert (code, printed) == (0, f"sightline {__version__}\n")
+    assert memory > 1
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Let commands be run in this process, which has loaded everything."""
+
+    def ran(arguments, *, output=None) -> tuple[int, int, str]:
+        code = main([str(argument) for argument in arguments])
+        return code, 1, capsys.readouterr().out
+
+    monkeypatch.setattr(carry, "ran", ran)
+
+
+def test_row_is_trained_scored_and_not_trained_again(tiny, tmp_path, run_here):
     places = carry.Places(tmp_path / "data", tmp_path / "runs")
     first = carry.carried_out(tiny, tiny.trials[0], places)
     assert first.scores["loss"] > 0

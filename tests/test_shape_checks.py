@@ -4,10 +4,12 @@ import random
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError
+from jaxtyping import Float, TypeCheckError
+from torch import Tensor
 
 from sightline.model.attention import attend
 from sightline.text.dialogue import source_of
+from type_checks import checked
 
 
 def test_signatures_are_checked_in_the_test_run():
@@ -15,6 +17,15 @@ def test_signatures_are_checked_in_the_test_run():
     query, key = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 5)
     with pytest.raises(TypeCheckError, match="attend"):
         attend(query, key, key)
+
+
+def test_letter_stands_for_one_size_from_the_arguments_to_the_result():
+    def half(x: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        return x[:, : x.size(1) // 2]
+
+    with pytest.raises(TypeCheckError, match="half"):
+        checked(half, typechecker=None)(torch.zeros(2, 4))
+    assert checked(half, typechecker=None)(torch.zeros(2, 0)).shape == (2, 0)
 
 
 def test_checks_draw_nothing_from_random():

@@ -73,8 +73,8 @@ def damage_and_load(folder: Path, rounds: int, seed: int) -> dict[str, int]:
 
 
 def test_damaged_files_load_or_are_refused(folder):
-    outcomes = damage_and_load(folder, 2_000, seed=1)
-    assert min(outcomes.values()) > 50
+    outcomes = damage_and_load(folder, 600, seed=1)
+    assert min(outcomes.values()) > 20
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def full_folder(tmp_path) -> Path:
 
 def test_damaged_files_of_a_full_folder_load_or_are_refused(full_folder):
     assert sorted(path.name for path in full_folder.iterdir()) == sorted([*FILES, "README.md"])
-    outcomes = damage_and_load(full_folder, 1_000, seed=2)
-    assert min(outcomes.values()) > 50
+    outcomes = damage_and_load(full_folder, 400, seed=2)
+    assert min(outcomes.values()) > 20
 
 
 @pytest.mark.slow

@@ -8,6 +8,13 @@ from sightline.errors import ModelFileError
 WORDS = ("the", "<", "don't", "می\u200cخواهم", "👩‍👩‍👧", "ﬁ", "-", "漢字", "e\u0301")
 
 
+@pytest.fixture
+def few_words(monkeypatch):
+    """Let a list have at most 300 words and 20,000 bytes."""
+    monkeypatch.setattr("sightline.bundle.words.MOST_WORDS", 300)
+    monkeypatch.setattr("sightline.bundle.words.MOST_BYTES", 20_000)
+
+
 def test_words_come_back_in_order(bundle, tmp_path):
     save(Bundle(bundle.model, bundle.tokenizer, words=WORDS), tmp_path / "model")
     assert load(tmp_path / "model").words == WORDS
@@ -26,18 +33,18 @@ def test_list_may_begin_like_a_web_page(bundle, tmp_path):
         (("a", ""), "line 2 is empty"),
         (("a", "a"), "has a word twice"),
         (("\ud800",), "half of a surrogate pair"),
-        (tuple(map(str, range(200_001))), "has 200,001 words, more than 200,000"),
-        (tuple(f"{number:0>800}" for number in range(30_000)), "bytes, more than 20,000,000"),
+        (tuple(map(str, range(301))), "has 301 words, more than 300"),
+        (tuple(f"{number:0>800}" for number in range(30)), "bytes, more than 20,000"),
     ],
     ids=["blank", "empty", "twice", "surrogate", "many", "large"],
 )
-def test_words_that_would_not_load_are_not_saved(bundle, tmp_path, words, reason):
+def test_words_that_would_not_load_are_not_saved(bundle, tmp_path, few_words, words, reason):
     with pytest.raises(ModelFileError, match=rf"words\.txt: is not written: .*{reason}"):
         save(Bundle(bundle.model, bundle.tokenizer, words=words), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_as_many_words_as_allowed_load(bundle, tmp_path):
-    words = tuple(map(str, range(200_000)))
+def test_as_many_words_as_allowed_load(bundle, tmp_path, few_words):
+    words = tuple(map(str, range(300)))
     save(Bundle(bundle.model, bundle.tokenizer, words=words), tmp_path / "model")
     assert load(tmp_path / "model").words == words

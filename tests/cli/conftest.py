@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sightline.bundle import Bundle, Purpose, save
+from sightline.bundle import folder as model_folder
 from sightline.cli.main import main
 from sightline.decoding import DecodingSettings
 from sightline.model.registry import build, read_config
@@ -69,6 +70,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return place / name
 
     return saved
+
+
+@pytest.fixture
+def precisely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let models compute in double precision: what is asked together is then, to the last digit shown, what is asked
+    alone, by other kernels.
+    """
+    read = model_folder.read_model
+    monkeypatch.setattr(model_folder, "read_model", lambda *arguments: read(*arguments).double())
 
 
 class Ran(NamedTuple):

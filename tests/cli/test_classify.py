@@ -12,7 +12,7 @@ PAIRS = [("tiny models", "tell"), ("no tales", "tiny")]
 
 
 @pytest.fixture
-def model(folder):
+def model(folder, precisely):
     return folder("classifier")
 
 

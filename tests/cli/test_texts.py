@@ -1,8 +1,10 @@
 """Texts from arguments and from stdin: every line is there, in its place, as it was."""
 
+import json
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -115,34 +117,38 @@ def test_refusal_of_the_only_argument_needs_no_place():
         list(answers(text_blocks(["long"]), refusing_long))
 
 
-def test_program_that_sends_a_line_and_waits_gets_its_answer(folder):
-    command = [sys.executable, "-m", "sightline.cli.main", "classify", str(folder("classifier"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        for _ in range(2):
-            program.stdin.write(b"tiny models\n")
-            program.stdin.flush()
-            assert program.stdout.readline().split(b"\t")[0] in (b"bad", b"good")
-        program.stdin.close()
-        assert program.wait() == 0
+class Told(NamedTuple):
+    """What a program in a pipe said, and how it ended."""
+
+    answers: list[bytes]
+    err: bytes
+    code: int
 
 
-def test_reader_that_has_seen_enough_is_no_error(folder):
-    """As in `sightline classify … | head -1`."""
-    command = [sys.executable, "-m", "sightline.cli.main", "classify", str(folder("classifier"))]
+@pytest.fixture(scope="module")
+def told(folder) -> Told:
+    """A program that is sent a line twice, and whose reader then leaves, as in `sightline classify … | head -2`."""
+    command = [sys.executable, "-m", "sightline.cli.main", "classify", "--json", str(folder("classifier"))]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as program:
-        program.stdin.write(b"tiny models\n")
-        program.stdin.flush()
-        program.stdout.readline()
+    with subprocess.Popen(command, env={**os.environ, "PYTHONIOENCODING": "latin-1"}, **pipes) as program:
+        answers = []
+        for _ in range(2):
+            program.stdin.write("tiny äöü\n".encode())
+            program.stdin.flush()
+            answers.append(program.stdout.readline())
         program.stdout.close()
         program.stdin.write(b"tiny models\n")
         program.stdin.close()
-        assert program.stderr.read() == b""
-        assert program.wait() == 1
+        return Told(answers, program.stderr.read(), program.wait())
 
 
-def test_output_is_utf8_whatever_the_locale_says(folder):
-    command = [sys.executable, "-m", "sightline.cli.main", "classify", "--json", str(folder("classifier")), "äöü"]
-    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    assert "äöü" in run.stdout.decode("utf-8")
+def test_program_that_sends_a_line_and_waits_gets_its_answer(told):
+    assert [json.loads(answer)["label"] in ("bad", "good") for answer in told.answers] == [True, True]
+
+
+def test_reader_that_has_seen_enough_is_no_error(told):
+    assert (told.err, told.code) == (b"", 1)
+
+
+def test_output_is_utf8_whatever_the_locale_says(told):
+    assert "äöü" in told.answers[0].decode("utf-8")

@@ -10,7 +10,7 @@ SENTENCES = ["tiny models", "tell no tales", "models tell"]
 
 
 @pytest.fixture
-def model(folder):
+def model(folder, precisely):
     return folder("translator")
 
 

@@ -1,5 +1,7 @@
 import dataclasses
+import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,8 +92,13 @@ def test_other_seeds_give_other_texts():
     assert len(texts) > 15
 
 
-def test_without_a_seed_no_two_texts_are_bound_together():
+def test_without_a_seed_no_two_texts_are_bound_together(monkeypatch):
+    """Each row has a source of chance that the system has seeded (here another does, so that chance is the same)."""
+    seeds = []
+    play = SimpleNamespace(Random=lambda seed: seeds.append(seed) or random.Random(len(seeds)))  # noqa: S311
+    monkeypatch.setattr("sightline.decoding.sampling.random", play)
     results = sampled(Toy(), [0] * 20, DecodingSettings(sample=True, min_length=8, max_length=8))
+    assert seeds == [None] * 20
     assert len({result[0].ids for result in results}) > 15
 
 

@@ -12,6 +12,7 @@ from pipelines.tiny import (
     filler_bundle,
     generator_bundle,
     many_languages_bundle,
+    precise,
     translator_bundle,
 )
 from sightline.decoding import DecodingSettings
@@ -67,7 +68,7 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_translator_is_scored_on_its_translations():
-    translator = pipeline_for(translator_bundle())
+    translator = pipeline_for(precise(translator_bundle()))
     sources, way = ["the cat", "", "a dog"], DecodingSettings(max_length=6, beam=2)
     targets = [one[0].text for one in translator.translations(sources, settings=way)]
     report = evaluate_translator(translator, sources, targets, settings=way)
@@ -77,14 +78,14 @@ def test_translator_is_scored_on_its_translations():
 
 
 def test_translator_of_many_languages_takes_one_for_each_source():
-    translator = pipeline_for(many_languages_bundle())
+    translator = pipeline_for(precise(many_languages_bundle()))
     sources, to = ["the cat", "the cat"], ["de", "fr"]
     targets = [translator.translate("the cat", to=language) for language in to]
     assert evaluate_translator(translator, sources, targets, to=to).values["exact_match"] == 100
 
 
 def test_chat_is_scored_on_its_replies():
-    chat = pipeline_for(chat_bundle())
+    chat = pipeline_for(precise(chat_bundle()))
     replies = chat.replies([["the cat"], ["a dog", "ran"]])
     report = evaluate_translator(chat, ["the cat", "a dog\nran"], replies)
     assert report.values["exact_match"] == 100
@@ -163,13 +164,13 @@ def test_f1_is_that_of_the_definition():
 
 
 def test_classifier_is_scored_on_texts_pairs_and_words():
-    classifier = pipeline_for(classifier_bundle())
+    classifier = pipeline_for(precise(classifier_bundle()))
     texts = ["the cat", ("a dog", "ran"), "z" * 90]
     examples = [(text, classifier.classify([text], cut=True)[0].label) for text in texts]
     report = evaluate_classifier(classifier, examples)
     assert (report.values["accuracy"], report.values["examples"]) == (100, 3)
     assert ready_for_json(report)
-    tagger = pipeline_for(classifier_bundle(per_word=True))
+    tagger = pipeline_for(precise(classifier_bundle(per_word=True)))
     words = ["the", "cat", "sat"]
     labels = [one.label for one in tagger.tag(words)]
     assert evaluate_classifier(tagger, [(words, labels)]).values["macro_f1"] == 100

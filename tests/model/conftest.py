@@ -227,9 +227,3 @@ def make_batch() -> Callable[..., Batch]:
 def batch(make_batch: Callable[..., Batch]) -> Batch:
     """Three sentences of different lengths, the longest neither first nor last."""
     return make_batch([3, 7, 1], source_lengths=[5, 2, 6])
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """Let every test draw the same numbers, alone or after others."""
-    torch.manual_seed(0)

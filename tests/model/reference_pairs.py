@@ -59,11 +59,15 @@ class Pair:
 
 
 def give_weights(theirs: nn.Module, ours: nn.Module, table: Table) -> None:
-    """Make the two models one; dropout off."""
+    """Make the two models one; dropout off.
+
+    In double precision, where rounding, which differs from processor to processor, is far below any difference that
+    matters, and no two words are so nearly alike that it could choose between them.
+    """
     spread_out(theirs)
     fill(ours, table, theirs.state_dict())
-    ours.eval()
-    theirs.eval()
+    ours.double().eval()
+    theirs.double().eval()
 
 
 def spread_out(model: nn.Module) -> None:

@@ -106,14 +106,9 @@ def test_bert_token_classes_agree_with_the_reference():
 
 @pytest.mark.parametrize("name", ["torch-post-norm-relu", "torch-pre-norm-gelu"])
 def test_gradients_agree_with_torch(name):
-    """The tables move and cut tensors and nothing else, so they carry gradients as well as weights.
-
-    In double precision: some gradients are the small rest of large sums, whose rounding would hide a real difference.
-    """
+    """The tables move and cut tensors and nothing else, so they carry gradients as well as weights."""
     pair = PAIRS[name]()
     labels = torch.randint(TARGET_VOCAB_SIZE, (int(TARGET.lengths.sum()),), generator=torch.Generator().manual_seed(4))
-    pair.theirs.double()
-    pair.ours.double()
     for logits in (pair.run_theirs(), pair.run_ours()):
         F.cross_entropy(logits[TARGET.real], labels).backward()
     expected = to_ours(pair.table, {name: weight.grad for name, weight in pair.theirs.named_parameters()})
@@ -139,6 +134,8 @@ def unwritten_memory_is_nan():
 def test_cached_greedy_continuation_agrees_with_generate(make_pair):
     """Prompts of mixed lengths: padded on the left for `generate`, which goes on at the right end."""
     pair, n_steps = make_pair(), 8
+    pair.ours.float()
+    pair.theirs.float()  # in double precision its mask of paddings is not finite; the likeliest words are far apart
     n_padding = (TARGET.ids.size(1) - TARGET.lengths).tolist()
     left_padded = torch.stack([row.roll(n) for row, n in zip(TARGET.ids, n_padding, strict=True)])
     expected = pair.theirs.generate(

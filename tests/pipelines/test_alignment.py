@@ -9,7 +9,7 @@ from sightline.pipelines import pipeline_for
 from sightline.pipelines.alignment import written_spans
 from sightline.tracing.passage import word_spans
 
-from .tiny import BPE, CHARACTERS, many_languages_bundle, translator_bundle, two_vocabularies_bundle
+from .tiny import BPE, CHARACTERS, many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
 
 MAKERS = [translator_bundle, two_vocabularies_bundle, many_languages_bundle]
 TEXTS = st.text(st.sampled_from("the cat 漢字👩\u200d👧 \n\tü.é"), max_size=14)
@@ -32,7 +32,7 @@ def test_links_join_whole_words_inside_their_texts(make, texts):
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_alignment_of_many_is_that_of_each(make):
-    translator = pipeline_for(make())
+    translator = pipeline_for(precise(make()))
     to = "de" if translator.languages else None
     texts = ["the cat sat on the mat", "x", "", "a dog ran", "où est la gare ?"]
     together = translator.translations(texts, to=to, alignment=True)

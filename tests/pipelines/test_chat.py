@@ -6,14 +6,14 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines import Chat, pipeline_for
 
-from .tiny import BPE, chat_bundle
+from .tiny import BPE, chat_bundle, precise
 
 HISTORIES = [["the cat"], ["a dog ran", "où", "est la gare"], ["x", ""], ["the", "house"]]
 
 
 @pytest.fixture(scope="module")
 def chat() -> Chat:
-    return pipeline_for(chat_bundle())
+    return pipeline_for(precise(chat_bundle()))
 
 
 @pytest.mark.parametrize(

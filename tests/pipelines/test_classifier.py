@@ -7,7 +7,7 @@ from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.pipelines import Classifier, pipeline_for
 
-from .tiny import MASKING, classifier_bundle, tiny_model
+from .tiny import MASKING, classifier_bundle, precise, tiny_model
 
 TEXTS = ["the cat sat", "", ("a dog", "ran to the house"), "x", ("x", ""), "[CLS] [SEP]"]
 SENTENCES = [["the", "cat", "sat"], ["x"], [], ["où", "est", "漢字", "?"]]
@@ -15,12 +15,12 @@ SENTENCES = [["the", "cat", "sat"], ["x"], [], ["où", "est", "漢字", "?"]]
 
 @pytest.fixture(scope="module")
 def classifier() -> Classifier:
-    return pipeline_for(classifier_bundle())
+    return pipeline_for(precise(classifier_bundle()))
 
 
 @pytest.fixture(scope="module")
 def tagger() -> Classifier:
-    return pipeline_for(classifier_bundle(per_word=True))
+    return pipeline_for(precise(classifier_bundle(per_word=True)))
 
 
 @pytest.mark.parametrize("batch_tokens", [20, 4096])

@@ -9,14 +9,14 @@ from sightline.errors import InputError
 from sightline.pipelines import Filler, pipeline_for
 from sightline.pipelines.filler import Gap
 
-from .tiny import MASKING, MASKING_CHARACTERS, filler_bundle
+from .tiny import MASKING, MASKING_CHARACTERS, filler_bundle, precise
 
 TEXTS = ["the [MASK] sat", "[MASK]", "a [MASK] ran to the [MASK] on [MASK]", "où est [MASK]", "[MASK][MASK] x"]
 
 
 @pytest.fixture(scope="module", params=[MASKING, MASKING_CHARACTERS], ids=["bpe", "characters"])
 def filler(request) -> Filler:
-    return pipeline_for(filler_bundle(request.param))
+    return pipeline_for(precise(filler_bundle(request.param)))
 
 
 def shown(fillings):

@@ -9,7 +9,7 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Generator, pipeline_for
 
-from .tiny import BPE, CHARACTERS, generator_bundle
+from .tiny import BPE, CHARACTERS, generator_bundle, precise
 
 PROMPTS = ["the cat", "", "a dog ran to the", "漢", "x y z"]
 WAYS = [
@@ -25,12 +25,12 @@ EVERY_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
 
 @pytest.fixture(scope="module", params=[BPE, CHARACTERS], ids=["bpe", "characters"])
 def generator(request) -> Generator:
-    return pipeline_for(generator_bundle(request.param))
+    return pipeline_for(precise(generator_bundle(request.param)))
 
 
 @pytest.fixture(scope="module")
 def simple() -> Generator:
-    return pipeline_for(generator_bundle())
+    return pipeline_for(precise(generator_bundle()))
 
 
 @EVERY_WAY

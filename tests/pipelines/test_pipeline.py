@@ -161,7 +161,6 @@ def test_package_names_what_it_gives_lazily():
     assert {"load", "train", "__version__"} == set(sightline.__all__) <= set(dir(sightline))
     with pytest.raises(AttributeError, match="module 'sightline' has no attribute 'lode'"):
         sightline.lode  # noqa: B018
-    seen = "print('torch' in sys.modules)"
-    code = f"import sys, sightline; dir(sightline); {seen}; sightline.load; {seen}"
+    code = "import sys, sightline; dir(sightline); print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["False", "True"]
+    assert run.stdout == "False\n"

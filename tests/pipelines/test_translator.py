@@ -10,7 +10,7 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Translator, pipeline_for
 
-from .tiny import many_languages_bundle, translator_bundle, two_vocabularies_bundle
+from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
 
 TEXTS = ["the cat sat", "a dog ran to the house", "", "où est la gare ?", "x"]
 WAYS = [
@@ -25,12 +25,12 @@ BUNDLES = {"one": translator_bundle, "two vocabularies": two_vocabularies_bundle
 
 @pytest.fixture(scope="module", params=BUNDLES)
 def translator(request) -> Translator:
-    return pipeline_for(BUNDLES[request.param]())
+    return pipeline_for(precise(BUNDLES[request.param]()))
 
 
 @pytest.fixture(scope="module")
 def simple() -> Translator:
-    return pipeline_for(translator_bundle())
+    return pipeline_for(precise(translator_bundle()))
 
 
 def language(translator: Translator) -> str | None:
@@ -122,7 +122,7 @@ def test_names_of_special_tokens_are_text(translator, name):
 
 
 def test_language_decides_what_stands_before_the_text():
-    translator = pipeline_for(many_languages_bundle())
+    translator = pipeline_for(precise(many_languages_bundle()))
     rows = translator.sources(["the cat"] * 2, ["de", "fr"], "en")
     assert [row[0] for row in rows] == [translator.tokenizer.special_id(name) for name in ("<2de>", "<2fr>")]
     mixed = translator.translations(["the cat", "a dog"], to=["de", "fr"])

@@ -17,6 +17,7 @@ from sightline.training.distributed import Rank
 from sightline.training.lock import TURNS, taking_turns
 from sightline.training.metrics import read
 from sightline.training.report import SilentReporter
+from training.turns import LONG, waiting_noticed
 
 from .small import overrides, weights_of, write_corpus
 
@@ -159,12 +160,12 @@ def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_p
 def test_a_corpus_that_another_run_is_encoding_is_waited_for(tmp_path):
     recipe, folder = asked_recipe("translation", overrides(tmp_path, "translation"), tmp_path / "run", resume=False)
     waiting = threading.Thread(target=prepare, args=(recipe, folder), kwargs={"rank": Rank(), "resume": False})
-    with taking_turns(encoded_beside(folder)):
+    with taking_turns(encoded_beside(folder)), waiting_noticed() as is_about_to_wait:
         waiting.start()
-        waiting.join(timeout=1.0)
-        assert waiting.is_alive()
+        assert is_about_to_wait.wait(LONG)
         assert [path.name for path in encoded_beside(folder).iterdir()] == [TURNS]
-    waiting.join()
+    waiting.join(LONG)
+    assert not waiting.is_alive()
     assert len(list(encoded_beside(folder).iterdir())) > 1
 
 

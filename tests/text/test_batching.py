@@ -105,6 +105,7 @@ def test_sorting_saves_nearly_all_padding():
     assert len(sorted_) < len(unsorted)
 
 
+@pytest.mark.slow
 def test_epoch_of_a_million_sentences_is_made_in_a_moment():
     lengths = np.random.default_rng(0).integers(1, 100, (1_000_000, 2))
     began = time.process_time()

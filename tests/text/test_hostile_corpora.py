@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import random
 import time
 import tracemalloc
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from instants import MAY_FORK, told_by_child
 from sightline.errors import InputError, SettingsError
 from sightline.text import files, lines, train_bpe
 from sightline.text.corpus import Corpus
@@ -18,6 +20,7 @@ from sightline.text.encoding import PairEncoder
 from sightline.text.record import SOURCE_AND_TARGET, TEXT, TURNS
 from sightline.text.store import open_store
 
+NOISE = random.Random(1).randbytes(9_999)  # noqa: S311
 JSON = '{"source": "a", "target": "b"}\n'
 
 
@@ -81,7 +84,7 @@ REFUSED = {
     "too few columns": ("a.tsv", b"a\tb\nc\n", r"a\.tsv:2: this line has 1 column, 2 are needed \(source, target\)"),
     "too many columns": ("a.tsv", b"a\tb\tc\n", r"a\.tsv:1: this line has 3 columns, 2 are needed .* data\.columns"),
     "no gzip": ("a.tsv.gz", b"a\tb\n", r"this is not gzip, despite its name"),
-    "half a gzip": ("a.tsv.gz", gzip.compress(os.urandom(9_999))[:5_000], "this gzip file ends too early"),
+    "half a gzip": ("a.tsv.gz", gzip.compress(NOISE)[:5_000], "this gzip file ends too early"),
     "damaged gzip": ("a.tsv.gz", gzip.compress(b"a\tb\n" * 99)[:-8] + b"\0" * 8, "this gzip file is damaged"),
     "CSV": ("a.csv", b"a,b\n", "CSV is not read: save it as TSV"),
     "text for pairs": ("a.txt", b"a\n", r"this task needs pairs: give a \.tsv or \.jsonl file, or the other side"),
@@ -150,13 +153,17 @@ def test_duplicates_and_copies_are_dropped_when_asked(tmp_path, option):
     assert counts[option.replace("drop_", "") + "_dropped"] == 1
 
 
+@MAY_FORK
 def test_line_of_many_megabytes_is_skipped_in_little_memory(tmp_path):
+    """Measured in a child: the memory of other threads of this process would be counted, too."""
     path = written(tmp_path, "a.tsv", b"a\tb\n" + b"x" * 30_000_000 + b"\tb\nc\td\n")
-    tracemalloc.start()
-    found, counts = read(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found == [("a", "b"), ("c", "d")]
+
+    def measured():
+        tracemalloc.start()
+        return *read(path), tracemalloc.get_traced_memory()[1]
+
+    found, counts, peak = told_by_child(measured, tmp_path / "told.json")
+    assert found == [["a", "b"], ["c", "d"]]
     assert counts["long_lines_skipped"] == 1
     assert peak < 10 << 20
 
@@ -170,6 +177,18 @@ def test_running_text_on_one_line_is_cut_and_loses_nothing(tmp_path):
     assert "".join(fields[0] for fields in found).replace("\n", "") == text
 
 
+@pytest.mark.parametrize("size", [50_000, 500_000])
+def test_work_grows_with_the_length_of_a_line_not_with_its_square(tmp_path, monkeypatch, size):
+    """Whatever is cut off a line is never looked at again."""
+    looked_at, cut = [], lines.shortened
+    monkeypatch.setattr(files, "BLOCK", 1_000)
+    monkeypatch.setattr(lines, "LONGEST", 1_000)
+    monkeypatch.setattr(lines, "shortened", lambda line, longest: looked_at.append(len(line)) or cut(line, longest))
+    read(written(tmp_path, "a.tsv", b"x" * size + b"\ta\nb\tc\n"))
+    assert size < sum(looked_at) < 2.5 * size
+
+
+@pytest.mark.slow
 def test_time_grows_with_the_length_of_a_line_not_with_its_square(tmp_path):
     def seconds(size):
         path = written(tmp_path, "a.tsv", b"x" * size + b"\ta\nb\tc\n")

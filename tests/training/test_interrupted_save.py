@@ -4,60 +4,23 @@ import errno
 import os
 import resource
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from sightline.bundle import weights
+from instants import MAY_FORK, NthCall, Watch, exit_code_of, left_by_kills
 from sightline.errors import SightlineError
 from sightline.training.checkpoint import resume, save
 
 from .toy import fingerprint, new_state
 
-MAY_FORK = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-SYSTEM_CALLS = ("open", "fsync", "rename", "replace", "mkdir", "rmdir", "unlink", "close", "chmod", "scandir")
 MORE_CALLS = 120
 """An upper bound on the calls of one save: the tests end when a save has survived."""
 FEW_TENSORS = {"bias": False, "positions": "none"}
 FULL = "No space left on device"
-
-
-class Crash:
-    """Calls `die` just before the n-th thing that a save does to the disk, or in the middle of a file."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, n: int, die) -> None:
-        self.left, self.die, self.reached = n, die, False
-        for name in SYSTEM_CALLS:
-            monkeypatch.setattr(os, name, self.counted(getattr(os, name)))
-        monkeypatch.setattr(Path, "open", self.counted(Path.open))
-        monkeypatch.setattr(Path, "write_text", self.cut_off(Path.write_text, place=0))
-        monkeypatch.setattr(weights, "save_file", self.cut_off(self.counted(weights.save_file), place=1))
-
-    def count(self) -> bool:
-        self.left -= 1
-        self.reached |= self.left == 0
-        return self.left == 0
-
-    def counted(self, call):
-        def instead(*args, **kwargs):
-            if self.count():
-                self.die()
-            return call(*args, **kwargs)
-
-        return instead
-
-    def cut_off(self, call, *, place: int):
-        def instead(*args, **kwargs):
-            result = call(*args, **kwargs)
-            if self.count():
-                path = Path(args[place])
-                os.truncate(path, path.stat().st_size // 2)
-                self.die()
-            return result
-
-        return instead
 
 
 def state_at(step: int):
@@ -78,15 +41,9 @@ def no_space() -> None:
     raise OSError(errno.ENOSPC, FULL)
 
 
-def killed_at(n: int, folder: Path, *, keep_last: int) -> bool:
-    """Save step 3 in a child that dies at its n-th call; tell whether it died."""
-    child = os.fork()
-    if child == 0:
-        with pytest.MonkeyPatch.context() as patch:
-            Crash(patch, n, lambda: os._exit(9))
-            save(STATES[3], folder, keep_last=keep_last)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+def left_by_killed_saves(folder: Path, copies: Path, *, keep_last: int) -> list[Path]:
+    """Save step 3; return the folder as a kill at each instant would have left it."""
+    return left_by_kills(lambda: save(STATES[3], folder, keep_last=keep_last), folder, copies)
 
 
 def recovered(folder: Path) -> int:
@@ -100,6 +57,11 @@ def recovered(folder: Path) -> int:
     return state.progress.step
 
 
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return all that is in a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
 @pytest.fixture(scope="module")
 def two_checkpoints(tmp_path_factory) -> Path:
     """A folder with steps 1 and 2, to be copied."""
@@ -109,41 +71,50 @@ def two_checkpoints(tmp_path_factory) -> Path:
     return folder
 
 
-@MAY_FORK
 def test_kill_at_every_call_recovers_this_step_or_the_one_before(tmp_path, two_checkpoints):
     seen = []
-    for n in range(1, MORE_CALLS):
-        folder = shutil.copytree(two_checkpoints, tmp_path / str(n))
-        if not killed_at(n, folder, keep_last=1):
-            break
-        seen.append(recovered(folder))
-        save(STATES[3], folder, keep_last=1)
-        assert recovered(folder) == 3
+    for left in left_by_killed_saves(shutil.copytree(two_checkpoints, tmp_path / "run"), tmp_path, keep_last=1):
+        seen.append(recovered(left))
+        save(STATES[3], left, keep_last=1)
+        assert recovered(left) == 3
     assert len(seen) > 30
     assert seen == sorted(seen)  # 2 … 2 3 … 3
     assert set(seen) == {2, 3}
 
 
-@MAY_FORK
 def test_kill_while_a_step_is_replaced_recovers_one_or_the_other(tmp_path):
     """The newest checkpoint is the only one, and the save would put another in its place."""
-    for n in range(1, MORE_CALLS):
-        folder = tmp_path / str(n)
-        save(STATES[3], folder, keep_last=1)
-        if not killed_at(n, folder, keep_last=1):
-            break
-        assert recovered(folder) == 3
-    assert n > 30
+    save(STATES[3], tmp_path / "run", keep_last=1)
+    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_last=1)
+    assert len(everything_left) > 30
+    assert {recovered(left) for left in everything_left} == {3}
+
+
+def test_kill_during_the_first_save_leaves_nothing_or_all_of_it(tmp_path):
+    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_last=1)
+    assert len(everything_left) > 30
+    for left in everything_left:
+        assert resume(new_state(**FEW_TENSORS), left) is None or recovered(left) == 3
 
 
 @MAY_FORK
-def test_kill_during_the_first_save_leaves_nothing_or_all_of_it(tmp_path):
-    for n in range(1, MORE_CALLS):
-        folder = tmp_path / str(n)
-        if not killed_at(n, folder, keep_last=1):
-            break
-        assert resume(new_state(**FEW_TENSORS), folder) is None or recovered(folder) == 3
-    assert n > 30
+@pytest.mark.parametrize("n", [5, 25, 40])
+def test_process_that_is_really_killed_leaves_just_that(n, tmp_path, two_checkpoints):
+    """The tests above kill nobody: here a child is gone, at a few of these instants."""
+    folders = [shutil.copytree(two_checkpoints, tmp_path / name / "run") for name in ("killed", "copied")]
+
+    def die() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            Watch(patch, NthCall(n, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+            save(STATES[3], folders[0], keep_last=1)
+
+    assert exit_code_of(die) == -signal.SIGKILL
+    left = left_by_killed_saves(folders[1], tmp_path, keep_last=1)[n - 1]
+    found = [tree(folder) for folder in (folders[0], left)]
+    assert found[0].keys() == found[1].keys()
+    same = [name for name in found[0] if found[0][name] == found[1][name]]
+    assert {"step-00000002/state.json", "step-00000002/model.safetensors"} <= set(same)
+    assert recovered(folders[0]) == recovered(left)
 
 
 def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_path, two_checkpoints):
@@ -151,7 +122,8 @@ def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_pa
         folder = shutil.copytree(two_checkpoints, tmp_path / str(n))
         problem = None
         with pytest.MonkeyPatch.context() as patch:
-            crash = Crash(patch, n, no_space)
+            failure = NthCall(n, no_space)
+            Watch(patch, failure)
             try:
                 save(STATES[3], folder, keep_last=2)
             except SightlineError as error:
@@ -161,7 +133,7 @@ def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_pa
             sentence = f"could not save the checkpoint {path}: {FULL}; earlier ones are kept: put this right and resume"
             assert (str(problem), problem.exit_code) == (sentence, 1)
         assert recovered(folder) in ((2, 3) if problem else (3,))
-        if not crash.reached:
+        if not failure.was_reached:
             break
         save(STATES[3], folder, keep_last=2)
         assert recovered(folder) == 3
@@ -174,17 +146,19 @@ def test_full_disk_keeps_the_checkpoint_before(tmp_path, two_checkpoints, most):
     """Files may not grow beyond a few bytes: the system itself refuses, in the middle of a write."""
     folder = shutil.copytree(two_checkpoints, tmp_path / "run")
     say, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def save_in_little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         try:
             save(STATES[3], folder, keep_last=2)
         except SightlineError as error:
             os.write(tell, str(error).encode())
             os._exit(error.exit_code)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    line = os.read(say, 10_000).decode()
+
+    assert exit_code_of(save_in_little_room) == 1
+    os.close(tell)
+    with os.fdopen(say, encoding="utf-8") as said:
+        line = said.read()
     assert line.startswith(f"could not save the checkpoint {folder / 'step-00000003'}: ")
     assert "File too large" in line
     assert "\n" not in line

@@ -174,7 +174,7 @@ def test_each_step_stands_once_in_the_log(tmp_path):
 
 
 def test_a_run_learns(tmp_path):
-    settings = replace(SETTINGS, max_steps=150, accumulate=1, log_every=10, validate_every=1000, average_decay=0.0)
+    settings = replace(SETTINGS, max_steps=60, accumulate=1, log_every=10, validate_every=1000, average_decay=0.0)
     run(tmp_path, "pairs", settings)
     losses = [record["loss"] for record in read(tmp_path / FILE_NAME) if "loss" in record]
     assert losses[-1] < losses[0] / 1.5

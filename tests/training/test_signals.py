@@ -6,19 +6,10 @@ import threading
 
 import pytest
 
+from instants import MAY_FORK, exit_code_of
 from sightline.training.signals import SIGNALS, stop_on_signals
 
-MAY_FORK = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 EVERY_SIGNAL = pytest.mark.parametrize(("number", "code"), [(15, 143), (2, 130), (1, 129)])
-
-
-def exit_code_of(run) -> int:
-    """Run something in a child; return how it ended."""
-    child = os.fork()
-    if child == 0:
-        run()
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @EVERY_SIGNAL
