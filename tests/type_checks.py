@@ -39,7 +39,8 @@ def checked(function: Any = None, *, typechecker: Any) -> Any:
     if any(isinstance(part, str) for part in parts):  # a class that is not there yet, and may never be
         return thoroughly(function, typechecker=typechecker)
     shapes = any(inspect.isclass(part) and issubclass(part, jaxtyping.AbstractArray) for part in parts)
-    return with_sizes(check(function)) if shapes else check(function)
+    asks = "isinstance" in function.__code__.co_names  # perhaps about a shape, in letters of its own
+    return with_sizes(check(function)) if shapes or asks else check(function)
 
 
 def with_sizes(function: Callable[..., object]) -> Callable[..., object]:
