@@ -19,7 +19,7 @@ check_quickly()
 # Tiny tensors gain nothing from threads, and two test processes with two threads each would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Whoever runs the tests in the background may have these ignored, and what is ignored stays so: nothing would arrive.
+# Tests run in the background may inherit these signals as ignored, and then nothing would arrive.
 for ignored in ("SIGINT", "SIGHUP"):
     if hasattr(signal, ignored) and signal.getsignal(getattr(signal, ignored)) == signal.SIG_IGN:
         usual = signal.default_int_handler if ignored == "SIGINT" else signal.SIG_DFL

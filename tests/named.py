@@ -10,7 +10,7 @@ def defined_names(nodes: list[ast.stmt]) -> dict[str, ast.stmt]:
     """Return what a module or class body defines, by name."""
     found: dict[str, ast.stmt] = {}
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -19,7 +19,7 @@ def defined_names(nodes: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 
 def is_defined(file: Path, name: str) -> bool:
-    """Say whether a file defines a name, which may be a class's (`Layer.around`)."""
+    """Say whether a file defines a name, which may be a class's (`Layer.residual`)."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     for part in name.split("."):
         found = defined_names(body)

@@ -1,4 +1,4 @@
-"""What the README says must be so."""
+"""The README is true: its examples run, its tree, links and make targets exist."""
 
 import re
 from pathlib import Path
@@ -19,14 +19,14 @@ def test_readme_example_runs(block, tmp_path, monkeypatch):
 def test_readme_tree_names_every_module_and_nothing_else():
     """A file tree in prose drifts unless a test reads it."""
     assert TREE, "the README shows the tree of src/sightline"
-    told = {line.split()[0].rstrip("/") for line in TREE.group(1).splitlines() if line.strip()}
+    listed = {line.split()[0].rstrip("/") for line in TREE.group(1).splitlines() if line.strip()}
     package = ROOT / "src" / "sightline"
     there = {path.stem if path.is_dir() else path.name for path in package.iterdir() if path.name[0] not in "_."}
-    assert told == there - {"py.typed"}
+    assert listed == there - {"py.typed"}
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", README))
-def test_readme_link_leads_somewhere(target):
+def test_readme_link_exists(target):
     assert (ROOT / target).exists()
 
 
@@ -40,5 +40,5 @@ def test_readme_make_target_exists(target):
     "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
 )
 def test_document_has_no_placeholder(path):
-    """A figure to be filled in later must not be published as a word in capitals."""
+    """A number to be filled in later must not be published as a word in capitals."""
     assert not re.search(r"^[A-Z]{3,}$", path.read_text(), re.MULTILINE)

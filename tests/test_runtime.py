@@ -1,4 +1,4 @@
-"""What a process sets about itself."""
+"""Process-wide settings."""
 
 import json
 import random
@@ -11,7 +11,7 @@ import torch
 from sightline import runtime
 
 
-def test_seed_everything_starts_all_generators_alike():
+def test_seed_everything_seeds_all_generators():
     def draw():
         runtime.seed_everything(7)
         return random.random(), torch.rand(3).tolist()  # noqa: S311 - this is what is tested
@@ -49,10 +49,10 @@ def test_freed_memory_is_kept():
     assert then < 30
 
 
-def test_use_threads_reaches_a_torch_that_is_loaded_already(monkeypatch):
+def test_set_num_threads_reaches_a_loaded_torch(monkeypatch):
     before = torch.get_num_threads()
     for name in runtime.THREAD_VARIABLES:
-        monkeypatch.setenv(name, "9")  # so that it is put back afterwards
-    runtime.use_threads(1)
+        monkeypatch.setenv(name, "9")  # so that it is restored afterwards
+    runtime.set_num_threads(1)
     assert torch.get_num_threads() == 1
     torch.set_num_threads(before)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import SettingsError
-from sightline.settings import Checks, converted, from_mapping, one_of, to_mapping, unknown_name
+from sightline.settings import Checks, convert, from_mapping, one_of, to_mapping, unknown_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ OVENS = st.builds(
 
 @given(OVENS)
 def test_settings_survive_being_written_and_read(oven):
-    """What stands beside a result gives back the settings that made it."""
+    """The settings saved with a result restore those that produced it."""
     assert from_mapping(Oven, to_mapping(oven)) == oven
 
 
@@ -59,25 +59,25 @@ def test_list_becomes_a_tuple():
 
 
 def test_whole_number_serves_as_a_number():
-    """Nobody writes 1.0 for 1."""
+    """1 is accepted for 1.0."""
     speed = from_mapping(Oven, {"temperature": 180, "speed": 2}).speed
     assert (speed, type(speed)) == (2.0, float)
 
 
-def test_unknown_setting_names_the_nearest():
-    """A typing error is answered with what was meant."""
+def test_unknown_setting_suggests_the_closest():
+    """A typo is answered with the intended name."""
     with pytest.raises(SettingsError, match=r"settings: unknown setting 'temprature' \(did you mean 'temperature'\?\)"):
         from_mapping(Oven, {"temperature": 180, "temprature": 200})
 
 
-def test_unknown_setting_like_no_other_names_none():
+def test_unknown_setting_unlike_any_other_suggests_none():
     """A wrong guess is worse than none."""
     with pytest.raises(SettingsError, match=r"unknown setting 'zzz'$"):
         from_mapping(Oven, {"temperature": 180, "zzz": 1})
 
 
 def test_missing_setting_is_named():
-    """What has no default must be given."""
+    """A setting without a default is required."""
     with pytest.raises(SettingsError, match="temperature is missing"):
         from_mapping(Oven, {})
 
@@ -105,8 +105,8 @@ def test_missing_setting_is_named():
         ("racks", [1, "2"], r"racks: '2' is not a whole number"),
     ],
 )
-def test_wrong_type_is_refused_with_what_would_have_been_right(name, value, message):
-    """What a person did not mean is not converted."""
+def test_wrong_type_is_refused_with_the_expected_one(name, value, message):
+    """Likely mistakes are not converted."""
     with pytest.raises(SettingsError, match=message):
         from_mapping(Oven, {"temperature": 180, name: value})
 
@@ -120,7 +120,7 @@ def test_all_problems_are_listed_at_once():
     assert all(part in text for part in ("temperature is missing", "fan: 1 is not", "mode: 'boil' is not"))
 
 
-def test_range_is_refused_with_its_place():
+def test_range_error_names_its_source():
     """Range errors, too, name the file they come from."""
     with pytest.raises(SettingsError, match=r"oven.toml: temperature must be between 0 and 300, not 301$"):
         from_mapping(Oven, {"temperature": 301}, where="oven.toml")
@@ -132,29 +132,29 @@ def test_all_ranges_are_listed_at_once():
         Oven(temperature=-1, mode="grill")
 
 
-def test_long_values_are_cut_in_the_message():
+def test_long_values_are_shortened_in_the_message():
     """A message fits on a screen."""
     with pytest.raises(SettingsError) as caught:
-        converted("x" * 10_000, int)
+        convert("x" * 10_000, int)
     assert len(str(caught.value)) < 100
 
 
 def test_settings_error_has_its_exit_code():
-    """A refusal is told from a failure by scripts."""
+    """Scripts can distinguish invalid input from a failure."""
     with pytest.raises(SettingsError) as caught:
         from_mapping(Oven, {})
     assert caught.value.exit_code == 2
 
 
 @given(st.floats(-10, 10), st.floats(-10, 0), st.floats(0, 10))
-def test_between_accepts_just_its_interval(value, low, high):
-    """Both ends belong."""
+def test_between_accepts_exactly_its_interval(value, low, high):
+    """Both ends are included."""
     checks = Checks()
     checks.between(low, high, value=value)
     assert bool(checks.problems) == (not low <= value <= high)
 
 
-def test_between_refuses_what_is_no_number():
+def test_between_refuses_nan():
     """NaN is in no interval."""
     checks = Checks()
     checks.between(0.0, 1.0, value=float("nan"))
@@ -162,16 +162,16 @@ def test_between_refuses_what_is_no_number():
 
 
 def test_checks_without_problems_raise_nothing():
-    """Good settings pass in silence."""
+    """Valid settings raise nothing."""
     Checks().done()
 
 
-def test_one_of_names_the_nearest_where_there_is_one():
-    """A list, and a guess."""
+def test_one_of_suggests_the_closest_if_there_is_one():
+    """A list, and a suggestion."""
     assert one_of(["bake", "grill"], "bke") == "one of bake, grill (did you mean bake?)"
     assert one_of(["bake", "grill"]) == "one of bake, grill"
 
 
-def test_unknown_name_is_cut():
-    """Nobody floods a terminal with a name."""
+def test_unknown_name_is_shortened():
+    """A long name does not flood the terminal."""
     assert len(unknown_name("x" * 1000, ["bake"], what="setting")) < 100

@@ -8,7 +8,7 @@ from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from sightline.model.attention import attend
-from sightline.text.dialogue import source_of
+from sightline.text.dialogue import format_context
 from type_checks import checked
 
 
@@ -29,8 +29,8 @@ def test_letter_stands_for_one_size_from_the_arguments_to_the_result():
 
 
 def test_checks_draw_nothing_from_random():
-    """They run in threads, too, beside whoever else draws."""
+    """They run in threads too, beside others that draw."""
     before = random.getstate()
     for _ in range(5):
-        source_of(["one", "two", "three"], history=2)
+        format_context(["one", "two", "three"], context_turns=2)
     assert random.getstate() == before

@@ -1,4 +1,4 @@
-"""Statements cited by number must exist under that number."""
+"""Every statement of docs/spec.md that a test cites by number exists."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 CITED = re.compile(r"spec (\d(?:\.\d)?(?:(?:, | – )\d\.\d)*)")
 
 
-def stated() -> set[str]:
+def statement_numbers() -> set[str]:
     """Return the numbers of all sections and statements."""
     numbers, section = set(), ""
     for line in (ROOT / "docs/spec.md").read_text().splitlines():
@@ -24,4 +24,4 @@ def stated() -> set[str]:
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.name)
 def test_cited_statements_exist(path):
     cited = {number for found in CITED.findall(path.read_text()) for number in re.findall(r"\d(?:\.\d)?", found)}
-    assert cited <= stated()
+    assert cited <= statement_numbers()

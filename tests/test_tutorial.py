@@ -1,4 +1,4 @@
-"""The tutorial's commands, typed as they stand there, on a small slice of the data and a tiny model."""
+"""The tutorial's commands run as shown, on a small sample of the data and with a tiny model."""
 
 import re
 import shlex
@@ -22,34 +22,34 @@ COMMANDS = [
 SMALL = [f"{name}={value}" for name, value in {**TINY, **LAYERS["translation"]}.items()]
 
 
-def pairs() -> list[str]:
-    """Real pairs where they are, else some that look like them."""
+def sample_pairs() -> list[str]:
+    """Return real pairs if the corpus is there, else similar ones."""
     if TATOEBA.exists():
         with TATOEBA.open(encoding="utf-8") as file:
             return [line.rstrip("\n") for line in islice(file, 0, 40_000, 200)]
     return [f"{sentence(number)}.\t{sentence(number).title()}!" for number in range(200)]
 
 
-def made_small(command: str) -> list[str]:
-    """Return the arguments of a command; a training is given a tiny model and a few steps."""
+def shrink(command: str) -> list[str]:
+    """Return the arguments of a command; training gets a tiny model and a few steps."""
     arguments = shlex.split(command, comments=True)[1:]
-    if arguments[0] == "train" and "--resume" not in arguments and not {"--list", "--explain"} & set(arguments):
+    if arguments[0] == "train" and "--resume" not in arguments and not {"--list", "--show-config"} & set(arguments):
         arguments[2:2] = SMALL
     return [argument for argument in arguments if argument != "training.max_steps=4000"]
 
 
-def test_the_tutorial_has_commands_for_the_whole_way():
-    words = {command.split()[1] for command in COMMANDS if command.startswith("sightline ")}
-    assert {"train", "translate", "evaluate", "neighbors", "info", "average"} <= words
+def test_tutorial_covers_every_stage():
+    names = {command.split()[1] for command in COMMANDS if command.startswith("sightline ")}
+    assert {"train", "translate", "evaluate", "neighbors", "info", "average"} <= names
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_tutorials_commands_work_in_their_order(tmp_path, monkeypatch, capsys):
+def test_tutorial_commands_work_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    lines = pairs()
+    lines = sample_pairs()
     Path("pairs.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     Path("new.tsv").write_text("".join(f"{line}\n" for line in lines[:5]), encoding="utf-8")
     for command in COMMANDS:
         if command.startswith("sightline "):
-            assert main(made_small(command)) == 0, (command, capsys.readouterr().err)
+            assert main(shrink(command)) == 0, (command, capsys.readouterr().err)
     assert (tmp_path / "runs" / "translation" / "model").is_dir()

@@ -1,4 +1,4 @@
-"""What docs/walkthrough.md names, shows and counts must be there and true."""
+"""Names, figures and numbers of docs/walkthrough.md exist and are true."""
 
 import importlib
 import json
@@ -16,11 +16,11 @@ from sightline.pipelines import load
 from sightline.run import train
 
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(DOCS))  # what makes the figures is no part of the package
+sys.path.insert(0, str(DOCS))  # the code that makes the figures is not part of the package
 chapter = importlib.import_module("making.chapter")
 drawings = importlib.import_module("making.drawings")
 facts = importlib.import_module("making.facts")
-stories = importlib.import_module("making.story")
+examples = importlib.import_module("making.example")
 
 TEXT = (DOCS / "walkthrough.md").read_text(encoding="utf-8")
 NUMBERS = json.loads((DOCS / "figures" / "numbers.json").read_text(encoding="utf-8"))
@@ -46,53 +46,53 @@ def test_every_stage_names_its_function():
     assert all(NAMED.search(stage) for stage in stages)
 
 
-def test_figures_are_those_that_are_made():
+def test_every_generated_figure_is_shown():
     files = {path.stem for path in (DOCS / "figures").glob("*.svg")}
     assert files == set(drawings.FIGURES)
     assert sorted(SHOWN.findall(TEXT)) == sorted(f"figures/{name}.svg" for name in drawings.FIGURES)
 
 
 @pytest.mark.parametrize("name", drawings.FIGURES)
-def test_figure_is_small_and_sound(name):
+def test_figure_is_small_and_valid(name):
     path = DOCS / "figures" / f"{name}.svg"
     assert path.stat().st_size < 150_000
     ElementTree.parse(path)  # noqa: S314 - our own
 
 
 @pytest.mark.parametrize("name", sorted(NUMBERS.keys() & drawings.FIGURES.keys()))
-def test_numbers_stand_in_the_figure_they_belong_to(name):
+def test_numbers_appear_in_their_figure(name):
     root = ElementTree.parse(DOCS / "figures" / f"{name}.svg").getroot()  # noqa: S314 - our own
     written = " ".join("".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text"))
     for words, number in NUMBERS[name].items():
         assert number in written, words
 
 
-def test_every_number_of_a_sentence_is_true():
-    told = chapter.numbers_told(TEXT)
-    assert {"0.749", "−0.622", ".46", "75%"} <= set(told)
-    assert chapter.untrue(TEXT, TRUE) == []
+def test_every_number_in_the_prose_is_true():
+    numbers = chapter.find_numbers(TEXT)
+    assert {"0.749", "−0.622", ".46", "75%"} <= set(numbers)
+    assert chapter.find_stale_numbers(TEXT, TRUE) == []
 
 
-def test_untrue_number_is_found():
-    assert chapter.untrue(TEXT.replace("0.749", "0.750"), TRUE) == ["0.750"]
+def test_stale_number_is_found():
+    assert chapter.find_stale_numbers(TEXT.replace("0.749", "0.750"), TRUE) == ["0.750"]
 
 
-def test_links_lead_somewhere():
+def test_links_exist():
     for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
         assert (DOCS / target).exists()
 
 
 def test_tables_are_replaced_and_nothing_else():
     tables = {name: f"the table of {name}" for name in chapter.blocks(TEXT)}
-    woven = chapter.woven(TEXT, tables)
-    assert all(f"-->\nthe table of {name}\n<!-- end -->" in woven for name in tables)
-    assert chapter.BLOCK.sub("", woven) == chapter.BLOCK.sub("", TEXT)
-    assert chapter.woven(woven, tables) == woven
+    replaced = chapter.replace_tables(TEXT, tables)
+    assert all(f"-->\nthe table of {name}\n<!-- end -->" in replaced for name in tables)
+    assert chapter.BLOCK.sub("", replaced) == chapter.BLOCK.sub("", TEXT)
+    assert chapter.replace_tables(replaced, tables) == replaced
 
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
-    """A run of the demo's recipe, with the layers and heads that the chapter looks at and hardly any training."""
+    """A run of the demo recipe with the layers and heads that the chapter shows, trained for two steps."""
     folder = tmp_path_factory.mktemp("runs") / "demo"
     sizes = {"model.n_heads": 4, "model.n_encoder_layers": 2, "model.n_decoder_layers": 2}
     rest = {"training.snapshots": False, "training.warmup_steps": 1, "training.max_steps": 2}
@@ -103,17 +103,17 @@ def small_run(tmp_path_factory):
     return folder
 
 
-def test_everything_is_made_from_a_run(small_run, tmp_path):
-    story = stories.told(load(small_run), stories.read_journal(small_run))
+def test_figures_numbers_and_tables_are_generated_from_a_run(small_run, tmp_path):
+    example = examples.trace_example(load(small_run), examples.read_run_record(small_run))
     (tmp_path / "old.svg").write_text("<svg/>")
-    drawings.draw_all(story, tmp_path)
+    drawings.draw_all(example, tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == set(drawings.FIGURES)
-    true = facts.facts(story)
+    true = facts.collect_facts(example)
     assert true.keys() == NUMBERS.keys()
     assert all(true[name].keys() == NUMBERS[name].keys() for name in NUMBERS.keys() - {"beam"})
-    assert set(facts.tables(story)) == set(chapter.blocks(TEXT))
+    assert set(facts.tables(example)) == set(chapter.blocks(TEXT))
 
 
-def test_model_that_writes_something_else_is_refused(small_run):
-    with pytest.raises(SightlineError, match=r"writes '.*', but the chapter tells of '14\. März 2026'"):
-        stories.story_of(Path(small_run))
+def test_model_with_another_translation_is_refused(small_run):
+    with pytest.raises(SightlineError, match=r"writes '.*', but the chapter describes '14\. März 2026'"):
+        examples.load_example(Path(small_run))

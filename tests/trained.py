@@ -25,15 +25,15 @@ def toy_sentences(n: int) -> list[tuple[str, str]]:
     found = []
     for _ in range(n):
         noun, verb = chance.choice([*NOUNS.items()])
-        colour, adverb = chance.choice(["red", "old", "small", "grey"]), chance.choice(["often", "never", "always"])
+        color, adverb = chance.choice(["red", "old", "small", "gray"]), chance.choice(["often", "never", "always"])
         number = "many" if noun.endswith("s") else "one"
-        found.append((f"the {colour} {noun} {adverb} {verb} {chance.choice(['here', 'there', 'outside'])} .", number))
+        found.append((f"the {color} {noun} {adverb} {verb} {chance.choice(['here', 'there', 'outside'])} .", number))
     return found
 
 
 def phrases(folder: Path) -> dict[str, object]:
     """The demo's phrases, in its six languages."""
-    short = {"decoding.max_length": 24}  # of what is scored at the end, too, which takes as long as the training
+    short = {"decoding.max_new_tokens": 24}  # of what is scored at the end, too, which takes as long as the training
     return {"training.max_steps": 160, "training.batch_tokens": 2500, **short, **QUICK, **TINY}
 
 
@@ -51,14 +51,14 @@ def filler(folder: Path) -> dict[str, object]:
     text = folder / "text.txt"
     text.write_text("\n".join(sentence for sentence, _ in toy_sentences(3000)), encoding="utf-8")
     sizes = {"model.n_layers": 2, "model.max_length": 64, "tokenizer.kind": "words", "tokenizer.vocab_size": 400}
-    rate = {**QUICK, "training.learning_rate": 0.02, "model.dropout": 0.0, "model.heads": "masked_words"}
+    rate = {**QUICK, "training.learning_rate": 0.02, "model.dropout": 0.0, "model.heads": "mlm"}
     steps = {"training.max_steps": 250, "training.validate_every": 250}
     return {"data.train": text, **steps, "training.batch_tokens": 1024, **sizes, **rate, **TINY}
 
 
 def classifier(folder: Path) -> dict[str, object]:
     """One animal, or many."""
-    table = folder / "labelled.tsv"
+    table = folder / "labeled.tsv"
     table.write_text("".join(f"{sentence}\t{number}\n" for sentence, number in toy_sentences(2000)), encoding="utf-8")
     sizes = {"model.n_layers": 2, "model.max_length": 64, "tokenizer.kind": "words", "tokenizer.vocab_size": 400}
     return {"data.train": table, "training.max_steps": 60, "training.batch_tokens": 2048, **sizes, **TINY}

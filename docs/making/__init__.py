@@ -1,1 +1,1 @@
-"""What makes the figures of these documents, and the numbers of docs/walkthrough.md, from the demo's model."""
+"""Make the figures of these documents, and the numbers of docs/walkthrough.md, from the demo model."""

@@ -1,33 +1,33 @@
-"""The text of docs/walkthrough.md: its tables are written anew, its sentences are only compared with the numbers."""
+"""The text of docs/walkthrough.md: tables are regenerated, numbers in the prose are only checked."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 BLOCK = re.compile(r"(<!-- table: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.,/])−?\d*\.\d+(?![\w.]*\w)%?|(?<![\w.])\d+(?:\.\d+)? ?%")
-"""A number with a fraction, or a percentage; whole numbers are counts that one sees in the tables."""
-UNTRUE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->", re.DOTALL)
-"""What is no sentence: code, addresses, remarks."""
+"""A number with a fraction, or a percentage; integers are counts that the tables show."""
+NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->", re.DOTALL)
+"""Code, links and comments."""
 CONSTANTS = frozenset({"0.1", "0.6", "0.9", "0.98"})
-"""Settings, which do not come from a model."""
+"""Settings, which are not computed from a model."""
 
 
-def woven(text: str, tables: Mapping[str, str]) -> str:
-    """Return the text with its tables as they are now."""
+def replace_tables(text: str, tables: Mapping[str, str]) -> str:
+    """Replace the tables of the text."""
     return BLOCK.sub(lambda found: f"{found[1]}{tables[found['name']]}\n{found[3]}", text)
 
 
 def blocks(text: str) -> list[str]:
-    """Return the names of the tables that the text has a place for."""
+    """Return the names of the tables in the text."""
     return [found["name"] for found in BLOCK.finditer(text)]
 
 
-def numbers_told(text: str) -> list[str]:
-    """Return the numbers in the sentences of the text."""
-    return NUMBER.findall(UNTRUE.sub(" ", BLOCK.sub(" ", text)))
+def find_numbers(text: str) -> list[str]:
+    """Return the numbers in the prose."""
+    return NUMBER.findall(NOT_PROSE.sub(" ", BLOCK.sub(" ", text)))
 
 
-def untrue(text: str, true: Iterable[str]) -> list[str]:
-    """Return the numbers of the text that are not among the true ones."""
-    known = CONSTANTS | set(true)
-    return [number for number in numbers_told(text) if number not in known]
+def find_stale_numbers(text: str, computed: Iterable[str]) -> list[str]:
+    """Return the numbers of the prose that are not among the computed ones."""
+    known = CONSTANTS | set(computed)
+    return [number for number in find_numbers(text) if number not in known]

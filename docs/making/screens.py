@@ -1,6 +1,6 @@
-"""Pictures of the studio, as a person sees it: `python docs/making/screens.py URL [VIEW …]`, a server being there.
+"""Screenshots of the studio: `python docs/making/screens.py URL [VIEW …]`, with a server running at URL.
 
-Each view is taken at desktop and phone width, in light and dark, and put into docs/screens. The server has the models
+Each view is taken at desktop and phone width, in light and dark, and saved in docs/screens. The server has the models
 `demo` (a translator of phrases), `write` (a GPT of tiny Shakespeare), `chat`, `fill` (a BERT of a toy grammar) and
 `classify` (SST-2), and `--runs`.
 """
@@ -25,29 +25,29 @@ VIEWS = {
     "positions": "#/positions?model=demo",
     "words": "#/words?model=demo",
     "runs": "#/runs?model=demo",
-    "write": f"#/write?model=write&text={quote(STORY)}&odds=1&temperature=0.6&seed=8&max_tokens=16",
+    "write": f"#/write?model=write&text={quote(STORY)}&probabilities=1&temperature=0.6&seed=8&max_tokens=16",
     "chat": "#/chat?model=chat",
     "fill": f"#/fill?model=fill&text={quote('the red dog often [MASK] here .')}",
     "classify": f"#/classify?model=classify&text={quote(OPINION)}",
 }
 SAID = ["Who are you?", "What do you like?", "Are you a robot?"]
 SETTLED = 4000
-"""Milliseconds until everything is drawn."""
+"""Milliseconds to wait until everything is drawn."""
 
 
 def act(page: Page, name: str) -> None:
-    """Do what there must have been done for a view to show something."""
+    """Interact with a view so that it shows something."""
     if name == "write":
-        page.get_by_role("button", name="Three ways").click()
+        page.get_by_role("button", name="Three options").click()
     for turn in SAID if name == "chat" else []:
-        page.get_by_label("Say something").fill(turn)
+        page.get_by_label("Message").fill(turn)
         page.keyboard.press("Enter")
         page.wait_for_selector("button:has-text('Stop'):not(:disabled)")
         page.wait_for_selector("button:has-text('Stop'):disabled")
 
 
 def take(url: str, names: list[str]) -> None:
-    """Take the pictures of some views."""
+    """Take the screenshots of some views."""
     SCREENS.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -1,7 +1,7 @@
 """Sightline: build, train, run and see through Transformers.
 
-`sightline.load(folder)` opens a trained model, `sightline.train(recipe)` makes one. Both come when they are first asked
-for, so that importing the package takes no time.
+`sightline.load(folder)` opens a trained model, `sightline.train(recipe)` trains one. Both are imported on first use, so
+that importing the package takes no time.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ __all__ = ["__version__", "load", "train"]
 __version__ = "0.1.0"
 
 LAZY = {"load": "sightline.pipelines", "train": "sightline.run"}
-"""Where each name comes from."""
+"""The module each name is imported from."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,25 +1,25 @@
-"""What can go wrong that is not a bug, each kind with its exit code.
+"""Errors that are not bugs, each class with its exit code.
 
-    SightlineError            1  something failed
-    └── RefusedError          2  what was asked or given cannot be taken
+    SightlineError            1  the operation failed
+    └── RefusedError          2  the input or request is invalid
         ├── SettingsError        a setting: unknown, of the wrong type, or out of range
-        ├── InputError           text or ids a model cannot take (too long, outside the vocabulary)
-        └── ModelFileError       a file of a model folder, with its reason
+        ├── InputError           text or ids that cannot be used (too long, outside the vocabulary)
+        └── ModelFileError       a file of a model folder is invalid, and why
 
-Only the command line's `main` and the server turn these into text or a status; everything else raises them.
+Only the command line's `main` and the server turn these into text or a status code; all other code raises them.
 """
 
 from pathlib import Path
 
 
 class SightlineError(Exception):
-    """Root of every error that is meant for a person: its text says what happened and what to do."""
+    """Root of every error meant for users: its message says what happened and what to do."""
 
     exit_code = 1
 
 
 class RefusedError(SightlineError):
-    """What was asked or given cannot be taken."""
+    """The input or request is invalid."""
 
     exit_code = 2
 
@@ -29,11 +29,15 @@ class SettingsError(RefusedError):
 
 
 class InputError(RefusedError):
-    """Text or ids that this model cannot take."""
+    """Text or ids that cannot be used; `option` names the invalid argument, shown as `--option` by the command line."""
+
+    def __init__(self, reason: str, *, option: str | None = None) -> None:
+        self.reason, self.option = reason, option
+        super().__init__(reason if option is None else f"`{option}`: {reason}")
 
 
 class ModelFileError(RefusedError):
-    """A file of a model folder is refused: always one line, naming file and reason."""
+    """A file of a model folder is invalid: the message is one line with the file and the reason."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
         self.path = Path(path)

@@ -1,6 +1,6 @@
-"""What a process sets once about itself: threads, seed, memory. Called by commands, never on import.
+"""Process-wide settings: threads, seed, memory. Called by commands, never on import.
 
-Does not import torch by itself, so that the command line can set threads before anything heavy is loaded.
+Does not import torch at module level, so that the command line can set threads before loading it.
 """
 
 import ctypes
@@ -11,21 +11,21 @@ import sys
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-"""What torch and tokenizers read when they are first imported."""
+"""Environment variables that torch and tokenizers read when first imported."""
 
 
-def use_threads(count: int) -> None:
-    """Let everything that computes use this many threads."""
+def set_num_threads(count: int) -> None:
+    """Set the number of threads torch and tokenizers compute with."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(count)
 
 
-def hand_over_threads() -> int:
-    """Let the thread that asks compute alone, and return how many threads another one may compute with instead.
+def release_threads() -> int:
+    """Limit torch to one thread in the calling thread and return how many it had, for another thread to use.
 
-    Every thread that computes gets helpers of its own. With more of them than processors, OpenMP lets all of them sleep
-    between two sums instead of waiting for the next, and a model that writes token by token is three times as slow.
+    OpenMP gives every computing thread its own worker threads. With more workers than cores they sleep between two
+    operations instead of spinning, and token-by-token generation becomes three times as slow.
     """
     import torch
 
@@ -35,7 +35,7 @@ def hand_over_threads() -> int:
 
 
 def seed_everything(seed: int) -> None:
-    """Start every random generator we use from one number."""
+    """Seed every random number generator we use."""
     import torch
 
     random.seed(seed)
@@ -43,15 +43,15 @@ def seed_everything(seed: int) -> None:
 
 
 def keep_freed_memory() -> bool:
-    """Let the C library hold on to freed memory instead of handing it back to the system; tell whether it will.
+    """Make glibc reuse freed memory instead of returning it to the system; return whether it will.
 
     By default glibc maps every large tensor anew and the kernel clears its pages each time, which takes a fifth of a
-    training step. Kept memory is simply used again. Other C libraries are left as they are.
+    training step. Other C libraries are left as they are.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    wishes = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_ARENA_MAX: 1}
-    return bool(sum(mallopt(option, value) for option, value in wishes.items()) == len(wishes))
+    options = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_ARENA_MAX: 1}
+    return bool(sum(mallopt(option, value) for option, value in options.items()) == len(options))

@@ -1,8 +1,8 @@
 """Settings as frozen dataclasses, read from plain mappings (JSON, TOML) and written back.
 
-A field is the only definition of a knob: its annotation is the type that is accepted, its default the default,
-its `help` metadata the explanation. Ranges are checked by the dataclass itself in `__post_init__`, with `Checks`.
-Knows nothing of files, models or text.
+A field is the only definition of a setting: its annotation is the accepted type, its default the default value, its
+`help` metadata the help text. Each dataclass checks its own ranges in `__post_init__`, with `Checks`. Knows nothing of
+files, models or text.
 """
 
 import dataclasses
@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from sightline.errors import SettingsError
+from sightline.renames import new_setting, new_values
 
 Settings = TypeVar("Settings")
 
 
 def from_mapping(kind: type[Settings], mapping: Mapping[str, object], *, where: str = "settings") -> Settings:
-    """Build `kind` from a mapping, refusing with every problem listed at once."""
+    """Build `kind` from a mapping; raise one `SettingsError` that lists every problem."""
     hints = get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(cast("Any", kind)) if field.init}
     problems = [unknown_name(name, fields, what="setting") for name in mapping if name not in fields]
@@ -26,7 +27,7 @@ def from_mapping(kind: type[Settings], mapping: Mapping[str, object], *, where: 
     for name, field in fields.items():
         if name in mapping:
             try:
-                values[name] = converted(mapping[name], hints[name])
+                values[name] = convert(mapping[name], hints[name])
             except SettingsError as error:
                 problems.append(f"{name}: {error}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -44,17 +45,17 @@ def to_mapping(settings: object) -> dict[str, object]:
     return dataclasses.asdict(cast("Any", settings))
 
 
-def converted(value: object, kind: Any) -> Any:
-    """Return `value` as the annotated `kind`, refusing what a person did not mean (a bool for a number, "3" for 3)."""
+def convert(value: object, kind: Any) -> Any:
+    """Return `value` as the annotated `kind`, refusing likely mistakes (a bool for a number, "3" for 3)."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value if value in arguments else refuse(value, one_of(arguments, value))
     if origin in (Union, types.UnionType):
-        return None if value is None else converted(value, next(a for a in arguments if a is not type(None)))
+        return None if value is None else convert(value, next(a for a in arguments if a is not type(None)))
     if origin is tuple:
         if not isinstance(value, list | tuple):
             refuse(value, "a list")
-        return tuple(converted(item, arguments[0]) for item in cast("Iterable[object]", value))
+        return tuple(convert(item, arguments[0]) for item in cast("Iterable[object]", value))
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < 1 << 53 else refuse(value, "a number of ordinary size")
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -66,50 +67,52 @@ def converted(value: object, kind: Any) -> Any:
 
 
 def refuse(value: object, allowed: str) -> NoReturn:
-    """Say what was given and what would have been right."""
+    """Raise a `SettingsError` that names the value given and what is allowed."""
     given = repr(value)
     raise SettingsError(f"{given if len(given) <= 60 else given[:57] + '...'} is not {allowed}")
 
 
 def one_of(allowed: Iterable[object], given: object = None) -> str:
-    """Return "one of …", with the nearest first word where something near was given."""
+    """Return "one of …", with the closest match to `given` if there is one."""
     names = [str(name) for name in allowed]
-    near = difflib.get_close_matches(str(given), names, n=1)
+    near = [new for new in map(str, new_values(given)) if new in names]
+    near = near or difflib.get_close_matches(str(given), names, n=1)
     return f"one of {', '.join(names)}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def unknown_name(name: str, known: Iterable[str], *, what: str) -> str:
-    """Return the sentence for a name nobody knows."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    """Return the message for an unknown name, with the closest known one."""
+    known = list(known)
+    near = [new for new in new_setting(name) if new in known] or difflib.get_close_matches(name, known, n=1)
     return f"unknown {what} {name[:60]!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
 
 
 class Checks:
-    """Collects what is out of range in one settings object, so that all of it is said at once."""
+    """Collects the problems of one settings object, so that all are reported at once."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def that(self, holds: bool, problem: str) -> None:
-        """Note `problem` unless the condition holds."""
+        """Record `problem` unless the condition holds."""
         if not holds:
             self.problems.append(problem)
 
     def types_of(self, settings: object) -> None:
-        """Raise at once if a field's value is not of its annotated type: nothing else can be checked then."""
+        """Raise if a field's value is not of its annotated type: nothing else can be checked then."""
         for name, kind in get_type_hints(type(settings)).items():
             try:
-                converted(getattr(settings, name), kind)
+                convert(getattr(settings, name), kind)
             except SettingsError as error:
                 self.problems.append(f"{name}: {error}")
         self.done()
 
     def between(self, low: int | float, high: int | float, **values: int | float) -> None:
-        """Note every value outside [low, high]."""
+        """Record every value outside [low, high]."""
         for name, value in values.items():
             self.that(low <= value <= high, f"{name} must be between {low:,} and {high:,}, not {value}")
 
     def done(self) -> None:
-        """Raise what was noted, if anything."""
+        """Raise a `SettingsError` with all recorded problems, if any."""
         if self.problems:
             raise SettingsError("; ".join(self.problems))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sightline.bench import trace
-from sightline.bench.measure import Timing, take_turns
+from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.peers import PEERS, installed_peers
 from sightline.bench.train import Sightline, training_step
 from sightline.bench.workload import PAD, Workload
@@ -29,7 +29,7 @@ def config():
 
 @pytest.fixture(scope="module")
 def work():
-    return Workload.mixed(vocab_size=50, n_sentences=6, shortest=3, longest=7)
+    return Workload.mixed(vocab_size=50, n_sentences=6, min_length=3, max_length=7)
 
 
 def test_workload_is_mixed_and_padded():
@@ -65,33 +65,33 @@ def test_contender_learns_the_batch(config, work, name):
     assert model.eval()(work).item() < before
 
 
-def test_timings_compare_turn_by_turn():
+def test_timings_compare_round_by_round():
     slow, fast = Timing("slow", (2.0, 20.0, 4.0)), Timing("fast", (1.0, 10.0, 1.0))
     assert fast.speed_against(slow) == 2.0
 
 
-def test_take_turns_interleaves_and_leaves_warm_up_out():
+def test_time_interleaved_interleaves_and_leaves_warm_up_out():
     calls = []
-    timings = take_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3, warm_up=1)
+    timings = time_interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=3, warm_up=1)
     assert "".join(calls) == "abababab"
     assert [len(timing.seconds) for timing in timings] == [3, 3]
 
 
-def test_every_way_of_tracing_writes_thirty_tokens():
+def test_every_variant_of_tracing_generates_thirty_tokens():
     """Who looks less must not have less to look at."""
     work = trace.translator("tiny")
     assert len(work.tokenizer.encode(trace.SENTENCE)) == trace.N_TOKENS
     [[translation]] = work.translations([trace.SENTENCE])
     assert len(translation.tokens) in (trace.N_TOKENS - 1, trace.N_TOKENS)
     sizes = {}
-    for way, asked in trace.WAYS.items():
-        if asked is not None:
-            seen = work.trace(trace.SENTENCE, **asked)
+    for variant, options in trace.VARIANTS.items():
+        if options is not None:
+            seen = work.trace(trace.SENTENCE, **options)
             assert len(seen.steps) == trace.N_TOKENS
-            sizes[way] = seen.size
-    assert sizes["all probes, readout"] > sizes["attention"] == sizes["attention, readout"] > 0
+            sizes[variant] = seen.size
+    assert sizes["all activations, logit lens"] > sizes["attention"] == sizes["attention, logit lens"] > 0
 
 
-def test_memory_is_that_of_a_whole_process():
-    resident = trace.memory("VmRSS")
-    assert resident == 0 or trace.memory("VmHWM") >= resident > 50_000_000
+def test_memory_is_that_of_the_process():
+    resident = trace.read_memory("VmRSS")
+    assert resident == 0 or trace.read_memory("VmHWM") >= resident > 50_000_000

@@ -1,4 +1,4 @@
-"""Model folders no one should trust: each case spoils a good folder and says which file is to blame, and why."""
+"""Hostile model folders: each case damages a good folder and names the file that must be refused, and why."""
 
 import json
 import os
@@ -11,41 +11,41 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-Spoil = Callable[[Path], object]
+Damage = Callable[[Path], object]
 WEIGHTS, CONFIG, TOKENIZER, GENERATION = "model.safetensors", "config.json", "tokenizer.json", "generation.json"
 TARGETS, WORDS = "target_tokenizer.json", "words.txt"
-CASES: dict[str, tuple[Spoil, str, str]] = {}
+CASES: dict[str, tuple[Damage, str, str]] = {}
 PICKLE = b"\x80\x04cos\nsystem\n(S'touch canary'\ntR."
 
 
-def case(name: str, file: str, reason: str, spoil: Spoil) -> None:
-    CASES[f"{file}: {name}"] = (spoil, file, reason)
+def case(name: str, file: str, reason: str, damage: Damage) -> None:
+    CASES[f"{file}: {name}"] = (damage, file, reason)
 
 
-def bytes_of(file: str, data: bytes) -> Spoil:
+def bytes_of(file: str, data: bytes) -> Damage:
     return lambda folder: (folder / file).write_bytes(data)
 
 
-def edited(file: str, change: Callable[[dict], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
+def edit_json(file: str, change: Callable[[dict], object]) -> Damage:
+    def damage(folder: Path) -> None:
         entries = json.loads((folder / file).read_text())
         change(entries)
         (folder / file).write_text(json.dumps(entries))
 
-    return spoil
+    return damage
 
 
-def with_text(file: str, old: str, new: str) -> Spoil:
-    def spoil(folder: Path) -> None:
+def with_text(file: str, old: str, new: str) -> Damage:
+    def damage(folder: Path) -> None:
         text = (folder / file).read_text()
         assert old in text
         (folder / file).write_text(text.replace(old, new, 1))
 
-    return spoil
+    return damage
 
 
-def with_header(change: Callable[[dict], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
+def with_header(change: Callable[[dict], object]) -> Damage:
+    def damage(folder: Path) -> None:
         data = (folder / WEIGHTS).read_bytes()
         length = struct.unpack("<Q", data[:8])[0]
         header = json.loads(data[8 : 8 + length])
@@ -53,27 +53,27 @@ def with_header(change: Callable[[dict], object]) -> Spoil:
         encoded = text.encode() if isinstance(text, str) else json.dumps(header).encode()
         (folder / WEIGHTS).write_bytes(struct.pack("<Q", len(encoded)) + encoded + data[8 + length :])
 
-    return spoil
+    return damage
 
 
-def with_tensors(change: Callable[[dict], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
+def with_tensors(change: Callable[[dict], object]) -> Damage:
+    def damage(folder: Path) -> None:
         tensors = load_file(folder / WEIGHTS)
         change(tensors)
         save_file(tensors, folder / WEIGHTS)
 
-    return spoil
+    return damage
 
 
-def instead(file: str, make: Callable[[Path], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
+def instead(file: str, make: Callable[[Path], object]) -> Damage:
+    def damage(folder: Path) -> None:
         (folder / file).unlink()
         make(folder / file)
 
-    return spoil
+    return damage
 
 
-def zipped(file: str) -> Spoil:
+def zip_archive(file: str) -> Damage:
     def make(path: Path) -> None:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("archive/data.pkl", PICKLE)
@@ -81,7 +81,7 @@ def zipped(file: str) -> Spoil:
     return instead(file, make)
 
 
-def listening(path: Path) -> None:
+def make_socket(path: Path) -> None:
     # A socket's own address may be no longer than a hundred bytes: it is made from within its folder.
     before = Path.cwd()
     os.chdir(path.parent)
@@ -100,7 +100,7 @@ def sparse(size: int) -> Callable[[Path], None]:
 
 for file in (CONFIG, TOKENIZER, GENERATION, WEIGHTS):
     case("pickle", file, "is a pickle", bytes_of(file, PICKLE))
-    case("zip", file, "is a zip archive", zipped(file))
+    case("zip", file, "is a zip archive", zip_archive(file))
     case("GGUF", file, "is a GGUF file", bytes_of(file, b"GGUF" + bytes(100)))
     case("HTML", file, "is a web page", bytes_of(file, b"<!DOCTYPE html><html>not found</html>"))
     case("LFS pointer", file, "is a Git LFS pointer", bytes_of(file, b"version https://git-lfs.github.com/spec/v1\n"))
@@ -111,29 +111,29 @@ for file in (CONFIG, TOKENIZER, GENERATION, WEIGHTS):
     )
     case("endless device", file, "is a symbolic link", instead(file, lambda path: path.symlink_to("/dev/zero")))
     case("pipe", file, "is a pipe", instead(file, os.mkfifo))
-    case("socket", file, "cannot be read", instead(file, listening))
+    case("socket", file, "cannot be read", instead(file, make_socket))
     case("directory", file, "is a directory", instead(file, lambda path: path.mkdir()))
 for file in (CONFIG, TOKENIZER, WEIGHTS):
     case("missing", file, "is missing", instead(file, lambda path: None))
 for file in (CONFIG, TOKENIZER, GENERATION):
-    case("50 MB", file, "are not read", bytes_of(file, b'{"a": "' + b"x" * 50_000_000 + b'"}'))
-    case("10 GB", file, "are not read", instead(file, sparse(10**10)))
+    case("50 MB", file, "the maximum is", bytes_of(file, b'{"a": "' + b"x" * 50_000_000 + b'"}'))
+    case("10 GB", file, "the maximum is", instead(file, sparse(10**10)))
     case("deep nesting", file, "nested too deeply", bytes_of(file, b'{"a":' * 100_000))
     case("many objects", file, "more than 100,000", bytes_of(file, b'{"a":[' + b"{}," * 200_000 + b"{}]}"))
     case("list", file, "not an object", bytes_of(file, b"[1, 2]"))
     case("null", file, "not an object", bytes_of(file, b"null"))
     case("UTF-16", file, "not UTF-8", bytes_of(file, '{"format": 1}'.encode("utf-16")))
     case("byte order mark", file, "BOM", bytes_of(file, b'\xef\xbb\xbf{"format": 1}'))
-    case("NaN", file, "NaN is not a number", bytes_of(file, b'{"format": NaN}'))
+    case("NaN", file, "NaN is not a JSON number", bytes_of(file, b'{"format": NaN}'))
     case("blanks", file, "not JSON", bytes_of(file, b" " * 100))
 for file in (CONFIG, GENERATION):
-    case("duplicate key", file, "'format' is there twice", with_text(file, '"format": 1', '"format": 1, "format": 1'))
-    case("newer format", file, "update with pip", edited(file, lambda entries: entries.update(format=2)))
-    case("absurd format", file, "newer than this", with_text(file, '"format": 1', f'"format": 1{"0" * 4000}'))
-    case("endless number", file, "4300 digits", with_text(file, '"format": 1', f'"format": 1{"0" * 5000}'))
-    case("format of no kind", file, "must be a number", edited(file, lambda entries: entries.update(format="one")))
-    case("format true", file, "must be a number", edited(file, lambda entries: entries.update(format=True)))
-    case("no format", file, "has no .format.", edited(file, lambda entries: entries.pop("format")))
+    case("duplicate key", file, "duplicate key 'format'", with_text(file, '"format": 2', '"format": 2, "format": 2'))
+    case("newer format", file, "update with pip", edit_json(file, lambda entries: entries.update(format=3)))
+    case("absurd format", file, "newer than this", with_text(file, '"format": 2', f'"format": 2{"0" * 4000}'))
+    case("endless number", file, "4300 digits", with_text(file, '"format": 2', f'"format": 2{"0" * 5000}'))
+    case("format of no kind", file, "must be an integer", edit_json(file, lambda entries: entries.update(format="one")))
+    case("format true", file, "must be an integer", edit_json(file, lambda entries: entries.update(format=True)))
+    case("no format", file, "has no .format.", edit_json(file, lambda entries: entries.pop("format")))
 
 MODEL_SETTINGS: dict[str, tuple[object, str]] = {
     "n_layers": (10**9, "n_layers must be between"),
@@ -147,74 +147,97 @@ MODEL_SETTINGS: dict[str, tuple[object, str]] = {
     "positions": ([], "is not one of"),
     "max_length": (10**12, "max_length must be between"),
     "n_layer": (1, "did you mean 'n_layers'"),
-    "norm_epsilon": (-1.0, "norm_epsilon must be between"),
+    "norm_eps": (-1.0, "norm_eps must be between"),
 }
 for key, (value, reason) in MODEL_SETTINGS.items():
-    change = edited(CONFIG, lambda entries, key=key, value=value: entries["model"].update({key: value}))
+    change = edit_json(CONFIG, lambda entries, key=key, value=value: entries["model"].update({key: value}))
     case(f"{key} = {value}", CONFIG, reason, change)
 case("infinite number", CONFIG, "is not a finite number", with_text(CONFIG, '"dropout": 0.1', '"dropout": 1e999'))
-case("no model", CONFIG, "must have text", edited(CONFIG, lambda entries: entries.pop("model")))
+case("no model", CONFIG, "must have strings", edit_json(CONFIG, lambda entries: entries.pop("model")))
 case(
-    "architecture list", CONFIG, "must have text", edited(CONFIG, lambda entries: entries.update(architecture=["gpt"]))
+    "architecture list",
+    CONFIG,
+    "must have strings",
+    edit_json(CONFIG, lambda entries: entries.update(architecture=["gpt"])),
 )
-case("architecture unknown", CONFIG, "did you mean 'gpt'", edited(CONFIG, lambda e: e.update(architecture="gpt2")))
-case("unknown entry", CONFIG, "unknown entry", edited(CONFIG, lambda entries: entries.update({"a\nb" * 99: 1})))
+case("architecture unknown", CONFIG, "did you mean 'gpt'", edit_json(CONFIG, lambda e: e.update(architecture="gpt2")))
+case("unknown entry", CONFIG, "unknown entry", edit_json(CONFIG, lambda entries: entries.update({"a\nb" * 99: 1})))
 case(
     "a thousand settings",
     CONFIG,
-    "no one means",
-    edited(CONFIG, lambda e: e["model"].update({str(i): 1 for i in range(1000)})),
+    "implausible settings",
+    edit_json(CONFIG, lambda e: e["model"].update({str(i): 1 for i in range(1000)})),
 )
 case(
-    "endless name", CONFIG, "no one means", edited(CONFIG, lambda entries: entries["model"].update({"n" * 500_000: 1}))
+    "endless name",
+    CONFIG,
+    "implausible settings",
+    edit_json(CONFIG, lambda entries: entries["model"].update({"n" * 500_000: 1})),
 )
-case("endless list", CONFIG, "is a list of", edited(CONFIG, lambda e: e["model"].update(heads=["x"] * 9_999)))
-case("role unknown", TOKENIZER, "unknown role", edited(CONFIG, lambda e: e["special_tokens"].update(end_of="a")))
+case("endless list", CONFIG, "is a list of", edit_json(CONFIG, lambda e: e["model"].update(heads=["x"] * 9_999)))
+case("role unknown", TOKENIZER, "unknown role", edit_json(CONFIG, lambda e: e["special_tokens"].update(end_of="a")))
 case(
     "role without token",
     TOKENIZER,
     "not in the vocabulary",
-    edited(CONFIG, lambda e: e["special_tokens"].update(end="xyzzy")),
+    edit_json(CONFIG, lambda e: e["special_tokens"].update(end="xyzzy")),
 )
-case("roles list", CONFIG, "must be an object", edited(CONFIG, lambda entries: entries.update(special_tokens=["pad"])))
+case(
+    "roles list", CONFIG, "must be an object", edit_json(CONFIG, lambda entries: entries.update(special_tokens=["pad"]))
+)
 case(
     "layers beyond the file",
     WEIGHTS,
     "too few for the 1,024 layers",
-    edited(CONFIG, lambda e: e["model"].update(n_layers=1024)),
+    edit_json(CONFIG, lambda e: e["model"].update(n_layers=1024)),
 )
-case("wider than the file", WEIGHTS, "of the wrong shape", edited(CONFIG, lambda e: e["model"].update(d_model=65_536)))
+case(
+    "wider than the file", WEIGHTS, "of the wrong shape", edit_json(CONFIG, lambda e: e["model"].update(d_model=65_536))
+)
 
-case("unknown setting", GENERATION, "did you mean 'beam'", edited(GENERATION, lambda entries: entries.update(beams=2)))
-case("negative", GENERATION, "beam must be between", edited(GENERATION, lambda entries: entries.update(beam=-1)))
+case(
+    "unknown setting",
+    GENERATION,
+    "did you mean 'beam_size'",
+    edit_json(GENERATION, lambda entries: entries.update(beams=2)),
+)
+case(
+    "negative",
+    GENERATION,
+    "beam_size must be between",
+    edit_json(GENERATION, lambda entries: entries.update(beam_size=-1)),
+)
 case(
     "id outside",
     GENERATION,
-    "names the id 99,999",
-    edited(GENERATION, lambda entries: entries.update(banned=[[99_999]])),
+    "contains the id 99,999",
+    edit_json(GENERATION, lambda entries: entries.update(bad_words=[[99_999]])),
 )
-case("endless list", GENERATION, "is a list of", edited(GENERATION, lambda e: e.update(banned=[[1]] * 5_000)))
+case("endless list", GENERATION, "is a list of", edit_json(GENERATION, lambda e: e.update(bad_words=[[1]] * 5_000)))
 
 case(
-    "version", TOKENIZER, "Unknown tokenizer version", edited(TOKENIZER, lambda entries: entries.update(version="9.0"))
+    "version",
+    TOKENIZER,
+    "Unknown tokenizer version",
+    edit_json(TOKENIZER, lambda entries: entries.update(version="9.0")),
 )
 case(
     "larger than the model",
     TOKENIZER,
     "does not fit the model's vocab_size",
-    edited(CONFIG, lambda e: e["model"].update(vocab_size=100)),
+    edit_json(CONFIG, lambda e: e["model"].update(vocab_size=100)),
 )
 case(
     "smaller than the model",
     TOKENIZER,
     "does not fit the model's vocab_size",
-    edited(CONFIG, lambda e: e["model"].update(vocab_size=50_000)),
+    edit_json(CONFIG, lambda e: e["model"].update(vocab_size=50_000)),
 )
 case(
     "impossible merge",
     TOKENIZER,
-    "makes no token",
-    edited(TOKENIZER, lambda e: e["model"]["merges"].append(["no" * 50, "ne"])),
+    "forms no token",
+    edit_json(TOKENIZER, lambda e: e["model"]["merges"].append(["no" * 50, "ne"])),
 )
 case("junk", TOKENIZER, "more than 2,000,000", bytes_of(TOKENIZER, b'{"model": {"x": [' + b"1," * 15_000_000 + b"1]}}"))
 
@@ -229,7 +252,7 @@ case(
 case(
     "header of 101 MB",
     WEIGHTS,
-    "are not read",
+    "the maximum is",
     bytes_of(WEIGHTS, struct.pack("<Q", 101_000_000) + b"{" + b" " * 101_000_000),
 )
 case("header of many objects", WEIGHTS, "more than 100,000", with_header(lambda h: '{"a":[' + "{}," * 200_000 + "{}]}"))
@@ -239,16 +262,16 @@ case("10 GB of nothing", WEIGHTS, "not a safetensors", instead(WEIGHTS, sparse(1
 case(
     "trailing junk",
     WEIGHTS,
-    "9 bytes after its weights",
+    "9 extra bytes after its weights",
     lambda folder: bytes_of(WEIGHTS, (folder / WEIGHTS).read_bytes() + b"trailing!")(folder),
 )
 case(
     "duplicate key",
     WEIGHTS,
-    "is there twice",
+    "duplicate key",
     with_header(lambda h: json.dumps(h)[:-1] + f', "{FIRST}": {json.dumps(h[FIRST])}}}'),
 )
-case("newer format", WEIGHTS, "update with pip", with_header(lambda h: h["__metadata__"].update(sightline_format="2")))
+case("newer format", WEIGHTS, "update with pip", with_header(lambda h: h["__metadata__"].update(sightline_format="3")))
 case(
     "format of no kind",
     WEIGHTS,
@@ -293,10 +316,10 @@ for name, number in {"NaN": torch.nan, "infinity": torch.inf, "minus infinity": 
 ENTRIES: dict[str, tuple[dict, str]] = {
     "negative shape": ({"shape": [-8]}, "not lists of whole numbers"),
     "boolean shape": ({"shape": [True]}, "not lists of whole numbers"),
-    "overflowing shape": ({"shape": [2**62, 2**62]}, "not as large as its shape"),
+    "overflowing shape": ({"shape": [2**62, 2**62]}, "does not match its shape"),
     "shape beyond 64 bits": ({"shape": [2**70]}, "not lists of whole numbers"),
-    "offsets reversed": ({"data_offsets": [32, 0]}, "not as large as its shape"),
-    "offsets beyond the file": ({"data_offsets": [2**40, 2**40 + 32]}, "does not begin where"),
+    "offsets reversed": ({"data_offsets": [32, 0]}, "does not match its shape"),
+    "offsets beyond the file": ({"data_offsets": [2**40, 2**40 + 32]}, "does not start where"),
     "offsets missing": ({"data_offsets": []}, "not lists of whole numbers"),
     "unknown entry": ({"code": "import os"}, "must have dtype, shape and data_offsets"),
     "type of no kind": ({"dtype": 5}, "is of type 5"),
@@ -307,77 +330,85 @@ for name, (entry, reason) in ENTRIES.items():
 case(
     "overlap",
     WEIGHTS,
-    "does not begin where",
+    "does not start where",
     with_header(lambda h: h[FIRST].update(data_offsets=h["decoder.final_norm.weight"]["data_offsets"])),
 )
 case("entry that is a number", WEIGHTS, "must have dtype", with_header(lambda header: header.update({FIRST: 3})))
 
-PURPOSES: dict[str, tuple[object, str]] = {
+TASK_CONFIGS: dict[str, tuple[object, str]] = {
     "list": (["translation"], "must be an object with a"),
     "text": ("translation", "must be an object with a"),
     "no task": ({}, "task is missing"),
     "unknown task": ({"task": "languge-model"}, "did you mean language-model"),
     "task list": ({"task": []}, "is not one of"),
-    "task of another architecture": ({"task": "translation"}, "takes the architecture transformer, not gpt"),
+    "task of another architecture": ({"task": "translation"}, "needs the architecture transformer, not gpt"),
     "unknown entry": ({"task": "language-model", "languges": []}, "did you mean 'languages'"),
-    "language that is none": ({"task": "translation", "languages": ["<2de>"]}, "is not the name of a language"),
-    "language of two lines": ({"task": "translation", "languages": ["a\nb"]}, "is not the name of a language"),
-    "language twice": ({"task": "translation", "languages": ["de", "de"]}, "holds a name twice"),
+    "language that is none": ({"task": "translation", "languages": ["<2de>"]}, "is not a valid language name"),
+    "language of two lines": ({"task": "translation", "languages": ["a\nb"]}, "is not a valid language name"),
+    "language twice": ({"task": "translation", "languages": ["de", "de"]}, "contains a name twice"),
     "languages of numbers": ({"task": "translation", "languages": [1]}, "1 is not text"),
     "languages that are text": ({"task": "translation", "languages": "de"}, "is not a list"),
     "endless languages": ({"task": "translation", "languages": ["x"] * 99_999}, "is a list of 99,999"),
     "endless label": ({"task": "classification", "labels": ["x" * 10_000]}, "has 10,000 characters"),
-    "labels of another task": ({"task": "language-model", "labels": ["a"]}, "belong to the task classification"),
-    "words of another task": ({"task": "language-model", "per_word": True}, "belongs to the task classification"),
-    "history of nothing": ({"task": "language-model", "history": 0}, "history must be between 1 and"),
-    "many entries": ({str(i): 1 for i in range(500)}, "no one means"),
+    "labels of another task": ({"task": "language-model", "labels": ["a"]}, "are only for the task classification"),
+    "words of another task": ({"task": "language-model", "per_word": True}, "is only for the task classification"),
+    "context_turns of nothing": ({"task": "language-model", "context_turns": 0}, "context_turns must be between 1 and"),
+    "many entries": ({str(i): 1 for i in range(500)}, "implausible settings"),
 }
-for name, (entry, reason) in PURPOSES.items():
-    case(f"purpose: {name}", CONFIG, reason, edited(CONFIG, lambda entries, entry=entry: entries.update(purpose=entry)))
+for name, (entry, reason) in TASK_CONFIGS.items():
+    case(
+        f"task_config: {name}",
+        CONFIG,
+        reason,
+        edit_json(CONFIG, lambda entries, entry=entry: entries.update(task_config=entry)),
+    )
 case(
-    "target roles list", CONFIG, "must be an object", edited(CONFIG, lambda e: e.update(target_special_tokens=["pad"]))
+    "target roles list",
+    CONFIG,
+    "must be an object",
+    edit_json(CONFIG, lambda e: e.update(target_special_tokens=["pad"])),
 )
 
 
 def without_targets(folder: Path) -> None:
-    edited(CONFIG, lambda entries: entries.update(target_special_tokens={"pad": "<pad>"}))(folder)
+    edit_json(CONFIG, lambda entries: entries.update(target_special_tokens={"pad": "<pad>"}))(folder)
 
 
 def with_targets(folder: Path) -> None:
     (folder / TARGETS).write_bytes((folder / TOKENIZER).read_bytes())
 
 
-case("missing", TARGETS, "is missing, though config.json names", without_targets)
-case("one vocabulary", TARGETS, "has no place here", with_targets)
+case("missing", TARGETS, "is missing, although config.json lists", without_targets)
+case("one vocabulary", TARGETS, "is not expected", with_targets)
 case("pickle", TARGETS, "is a pickle", bytes_of(TARGETS, PICKLE))
 case("list", TARGETS, "not an object", bytes_of(TARGETS, b"[]"))
 case("no tokenizer", TARGETS, "is not a tokenizer", bytes_of(TARGETS, b'{"format": 1}'))
-case("50 MB", TARGETS, "are not read", bytes_of(TARGETS, b'{"a": "' + b"x" * 50_000_000 + b'"}'))
+case("50 MB", TARGETS, "the maximum is", bytes_of(TARGETS, b'{"a": "' + b"x" * 50_000_000 + b'"}'))
 case("pipe", TARGETS, "is a pipe", lambda folder: os.mkfifo(folder / TARGETS))
 
 LISTS: dict[str, tuple[bytes, str]] = {
     "pickle": (PICKLE, "is not text: byte 0 is not UTF-8"),
     "UTF-16": ("the\ncat\n".encode("utf-16"), "is not UTF-8"),
-    "half of a surrogate pair": (b"\xed\xa0\x80\n", "is not UTF-8"),
-    "control": (b"the\nc\x00at\n", "line 2 is not one word"),
-    "escape": (b"\x1b[2J\n", "line 1 is not one word"),
-    "blank within": (b"the cat\n", "line 1 is not one word: 'the cat'"),
-    "blank of another kind": ("the\u2003cat\n".encode(), "line 1 is not one word"),
-    "line of another kind": ("the\u2028cat\n".encode(), "line 1 is not one word"),
-    "Windows": (b"the\r\ncat\r\n", "line 1 is not one word"),
+    "lone surrogate": (b"\xed\xa0\x80\n", "is not UTF-8"),
+    "control": (b"the\nc\x00at\n", "line 2 is not a single word"),
+    "escape": (b"\x1b[2J\n", "line 1 is not a single word"),
+    "blank within": (b"the cat\n", "line 1 is not a single word: 'the cat'"),
+    "blank of another kind": ("the\u2003cat\n".encode(), "line 1 is not a single word"),
+    "line of another kind": ("the\u2028cat\n".encode(), "line 1 is not a single word"),
+    "Windows": (b"the\r\ncat\r\n", "line 1 is not a single word"),
     "nothing but a line": (b"\n", "line 1 is empty"),
     "empty line": (b"the\n\ncat\n", "line 2 is empty"),
     "empty": (b"", "is empty"),
-    "cut off": (b"the\ncat", "does not end with the end of a line"),
-    "twice": (b"the\ncat\nthe\n", "has a word twice"),
+    "truncated": (b"the\ncat", "does not end with a line break"),
+    "twice": (b"the\ncat\nthe\n", "contains a word twice"),
     "endless word": (b"x" * 2_000_000 + b"\n", "has 2,000,000 characters"),
     "too many": (b"x\n" * 9_000_000, "more than 200,000 lines"),
-    "30 MB": (b"x\n" * 15_000_000, "are not read"),
-    "web page": (b"<!DOCTYPE html>\n", "line 1 is not one word"),
+    "30 MB": (b"x\n" * 15_000_000, "the maximum is"),
+    "web page": (b"<!DOCTYPE html>\n", "line 1 is not a single word"),
 }
 for name, (data, reason) in LISTS.items():
     case(name, WORDS, reason, bytes_of(WORDS, data))
 case("pipe", WORDS, "is a pipe", lambda folder: os.mkfifo(folder / WORDS))
 case("directory", WORDS, "is a directory", lambda folder: (folder / WORDS).mkdir())
 case("link", WORDS, "is a symbolic link", lambda folder: (folder / WORDS).symlink_to("/etc/passwd"))
-case("10 GB", WORDS, "are not read", lambda folder: sparse(10**10)(folder / WORDS))
+case("10 GB", WORDS, "the maximum is", lambda folder: sparse(10**10)(folder / WORDS))

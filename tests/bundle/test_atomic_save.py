@@ -1,4 +1,4 @@
-"""A save that dies at any instant leaves the old model or the new one."""
+"""A save killed at any instant leaves the old model or the new one."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from sightline.errors import SightlineError
 from .tiny import TOKENIZER, tiny_model
 
 OLD, NEW = Bundle(tiny_model(), TOKENIZER, card="old"), Bundle(tiny_model(d_model=12), TOKENIZER, card="new")
-MORE_CALLS = 80
+MAX_CALLS = 80
 """An upper bound on the calls of one save: the tests end when a save has survived."""
 
 
@@ -99,8 +99,8 @@ def test_process_that_is_really_killed_leaves_just_that(n, tmp_path):
     assert which(places[0] / "model") == which(places[1] / "model")
 
 
-def test_failure_at_every_call_keeps_a_model_and_is_said_in_one_line(tmp_path):
-    for n in range(1, MORE_CALLS):
+def test_failure_at_every_call_keeps_a_model_and_is_reported_in_one_line(tmp_path):
+    for n in range(1, MAX_CALLS):
         folder = tmp_path / str(n) / "model"
         save(OLD, folder)
         with pytest.MonkeyPatch.context() as patch:
@@ -116,7 +116,7 @@ def test_failure_at_every_call_keeps_a_model_and_is_said_in_one_line(tmp_path):
     assert n > 20
 
 
-def test_interrupt_between_the_renames_puts_the_old_model_back(tmp_path, monkeypatch):
+def test_interrupt_between_the_renames_restores_the_old_model(tmp_path, monkeypatch):
     save(OLD, tmp_path / "model")
     rename = Path.rename
 
@@ -145,7 +145,7 @@ def test_reader_gets_one_whole_model_at_every_instant_of_a_save(tmp_path):
 def test_reader_that_is_overtaken_by_a_save_gets_one_whole_model(tmp_path):
     """A whole save comes between two calls of the reader, wherever that is."""
     seen = set()
-    for n in range(1, MORE_CALLS):
+    for n in range(1, MAX_CALLS):
         save(OLD, tmp_path / "model")
         with pytest.MonkeyPatch.context() as patch:
             overtaken = NthCall(n, lambda: save(NEW, tmp_path / "model"))

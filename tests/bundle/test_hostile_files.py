@@ -1,4 +1,4 @@
-"""Every hostile file is refused in one line that names it, quickly, and without taking memory."""
+"""Every hostile file is refused in one line that names it, quickly, and without using memory."""
 
 import os
 import sys
@@ -32,8 +32,8 @@ def refusal(folder: Path) -> str:
 
 @EVERY_CASE
 def test_hostile_file_is_refused_in_one_line_with_its_name(name, folder, monkeypatch, tmp_path):
-    spoil, file, reason = CASES[name]
-    spoil(folder)
+    damage, file, reason = CASES[name]
+    damage(folder)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelFileError, match=reason) as caught:
         load(folder)
@@ -86,7 +86,7 @@ def test_hostile_file_takes_no_memory(name, memory_by_case):
 
 
 @EVERY_CASE
-def test_hostile_file_ends_the_command_with_2_and_one_line(name, folder, capfd):
+def test_hostile_file_makes_the_command_exit_with_2_and_one_line(name, folder, capfd):
     CASES[name][0](folder)
     capfd.readouterr()
     assert main(["info", str(folder)]) == 2
@@ -98,7 +98,7 @@ def test_hostile_file_ends_the_command_with_2_and_one_line(name, folder, capfd):
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json", "generation.json"])
-def test_file_cut_off_anywhere_is_refused(file, folder):
+def test_file_truncated_anywhere_is_refused(file, folder):
     data = (folder / file).read_bytes()
     for length in {*range(0, len(data) - 2, max(1, len(data) // 150)), len(data) - 2}:
         (folder / file).write_bytes(data[:length])
@@ -106,7 +106,7 @@ def test_file_cut_off_anywhere_is_refused(file, folder):
 
 
 def test_unreadable_file_is_refused(folder, monkeypatch):
-    """Permissions do not stop root, so the refusal of the system is played."""
+    """Permissions do not stop root, so the error of the system is simulated."""
     opened = os.open
 
     def denied(path, *args, **kwargs):
@@ -118,21 +118,21 @@ def test_unreadable_file_is_refused(folder, monkeypatch):
     assert refusal(folder).endswith("config.json: cannot be read: Permission denied")
 
 
-def test_file_that_shrinks_while_it_is_read_is_refused(folder, monkeypatch):
+def test_file_that_shrinks_while_being_read_is_refused(folder, monkeypatch):
     path = folder / "model.safetensors"
 
     def shrinking(header, expected, where):
         os.truncate(path, path.stat().st_size - 40)
 
     monkeypatch.setattr("sightline.bundle.weights.check_tensors", shrinking)
-    assert refusal(folder).endswith("became shorter while it was read")
+    assert refusal(folder).endswith("became shorter while being read")
 
 
-def test_absent_folder_is_said_plainly(tmp_path):
-    assert refusal(tmp_path / "none").endswith("none: there is no such model folder")
+def test_missing_folder_is_reported(tmp_path):
+    assert refusal(tmp_path / "none").endswith("none: no such model folder")
 
 
-def test_file_instead_of_a_folder_is_said_plainly(tmp_path):
+def test_file_instead_of_a_folder_is_reported(tmp_path):
     (tmp_path / "model").write_text("x")
     assert refusal(tmp_path / "model").endswith("model: is a file, not a model folder")
 
@@ -142,7 +142,7 @@ def test_impossible_folder_name_is_refused(name, tmp_path):
     assert refusal(tmp_path / name)
 
 
-def test_tiny_numbers_are_weights_like_others(folder, bundle):
+def test_subnormal_weights_are_valid(folder, bundle):
     from sightline.bundle import save
 
     bundle.model.decoder.final_norm.bias.data.fill_(1e-42)

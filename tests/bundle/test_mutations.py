@@ -1,17 +1,17 @@
-"""Files with random damage load, or are refused; nothing else ever happens."""
+"""Randomly damaged files load or are refused; nothing else ever happens."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from sightline.bundle import Bundle, Purpose, load, save
+from sightline.bundle import Bundle, TaskConfig, load, save
 from sightline.errors import ModelFileError
 
 from .tiny import TOKENIZER, tiny_model
 
 FILES = ("config.json", "tokenizer.json", "generation.json", "model.safetensors", "words.txt", "target_tokenizer.json")
-PIECES = (
+INSERTIONS = (
     b'"',
     b"{",
     b"}",
@@ -30,23 +30,23 @@ PIECES = (
 )
 
 
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Change, cut, repeat or insert something in a few places, most of them in the part that has structure."""
+def damage(data: bytes, rng: random.Random) -> bytes:
+    """Change, delete, repeat or insert bytes in a few places, most of them in the structured part."""
     result = bytearray(data)
-    for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        place = chance.randrange(min(len(result), chance.choice((100, 4_000, 10**9)))) if result else 0
-        length = chance.choice((1, 1, 4, 30))
-        match chance.randrange(5):
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        at = rng.randrange(min(len(result), rng.choice((100, 4_000, 10**9)))) if result else 0
+        length = rng.choice((1, 1, 4, 30))
+        match rng.randrange(5):
             case 0:
-                result[place : place + 1] = bytes([chance.randrange(256)])
+                result[at : at + 1] = bytes([rng.randrange(256)])
             case 1:
-                del result[place : place + length]
+                del result[at : at + length]
             case 2:
-                result[place:place] = chance.choice(PIECES)
+                result[at:at] = rng.choice(INSERTIONS)
             case 3:
-                result[place:place] = result[-place : -place + length] or b"x"
+                result[at:at] = result[-at : -at + length] or b"x"
             case _:
-                del result[len(result) - length * chance.choice((1, 50)) :]
+                del result[len(result) - length * rng.choice((1, 50)) :]
     return bytes(result)
 
 
@@ -59,12 +59,12 @@ def refusal_of(folder: Path) -> str:
 
 
 def damage_and_load(folder: Path, rounds: int, seed: int) -> dict[str, int]:
-    chance = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311
     originals = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
     outcomes = {"loaded": 0, "refused": 0}
     for _ in range(rounds):
-        name = chance.choice(list(originals))
-        (folder / name).write_bytes(damaged(originals[name], chance))
+        name = rng.choice(list(originals))
+        (folder / name).write_bytes(damage(originals[name], rng))
         refusal = refusal_of(folder)
         assert len(refusal.splitlines()) <= 1
         outcomes["refused" if refusal else "loaded"] += 1
@@ -79,10 +79,13 @@ def test_damaged_files_load_or_are_refused(folder):
 
 @pytest.fixture
 def full_folder(tmp_path) -> Path:
-    """A folder with every file there can be."""
-    model = tiny_model("transformer", target_vocab_size=TOKENIZER.vocab_size, tied_output=False)
-    purpose = Purpose("translation")
-    save(Bundle(model, TOKENIZER, purpose=purpose, target_tokenizer=TOKENIZER, words=("the", "cat")), tmp_path / "full")
+    """A folder with all possible files."""
+    model = tiny_model("transformer", target_vocab_size=TOKENIZER.vocab_size, tie_embeddings=False)
+    task_config = TaskConfig("translation")
+    save(
+        Bundle(model, TOKENIZER, task_config=task_config, target_tokenizer=TOKENIZER, words=("the", "cat")),
+        tmp_path / "full",
+    )
     return tmp_path / "full"
 
 

@@ -1,4 +1,4 @@
-"""What is saved is what is loaded."""
+"""Saving and loading preserves a bundle."""
 
 import json
 import stat
@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sightline.bundle import Bundle, load, load_tokenizer, model_card, save
+from sightline.bundle import Bundle, build_model_card, load, load_tokenizer, save
 from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SightlineError
 
@@ -17,12 +17,12 @@ from .tiny import tiny_model
 
 CASES = [
     ("transformer", {}),
-    ("transformer", {"tied_output": False}),
-    ("transformer", {"target_vocab_size": 300, "tied_output": False}),
+    ("transformer", {"tie_embeddings": False}),
+    ("transformer", {"target_vocab_size": 300, "tie_embeddings": False}),
     ("bert", {}),
-    ("bert", {"tied_output": False, "heads": ["sequence_classes", "token_classes"], "n_classes": 3}),
+    ("bert", {"tie_embeddings": False, "heads": ["sequence_classification", "token_classification"], "n_classes": 3}),
     ("gpt", {}),
-    ("gpt", {"tied_output": False, "positions": "rotary", "norm": "rms", "activation": "swiglu", "n_kv_heads": 1}),
+    ("gpt", {"tie_embeddings": False, "positions": "rope", "norm": "rms", "activation": "swiglu", "n_kv_heads": 1}),
 ]
 ALL = pytest.mark.parametrize(("architecture", "settings"), CASES)
 
@@ -60,8 +60,10 @@ def test_tied_weights_are_one_after_loading(folder):
     assert model.output.weight is model.embedding.tokens.weight
 
 
-def test_everything_of_a_bundle_comes_back(tmp_path, tokenizer):
-    bundle = Bundle(tiny_model(), tokenizer, DecodingSettings(beam=4, banned=((1, 2), (3,)), stop=("é",)), "# Card\n")
+def test_bundle_survives_a_round_trip(tmp_path, tokenizer):
+    bundle = Bundle(
+        tiny_model(), tokenizer, DecodingSettings(beam_size=4, bad_words=((1, 2), (3,)), stop=("é",)), "# Card\n"
+    )
     save(bundle, tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert (loaded.generation, loaded.card, loaded.version) == (bundle.generation, bundle.card, bundle.version)
@@ -73,7 +75,7 @@ def test_special_tokens_typed_by_a_user_stay_text_in_a_loaded_folder(folder):
     assert tokenizer.end_id not in tokenizer.encode("</s>")
 
 
-def test_roles_are_kept_in_the_folder(folder):
+def test_roles_are_read_from_the_config(folder):
     config = json.loads((folder / "config.json").read_text())
     config["special_tokens"] = {"pad": "</s>"}
     (folder / "config.json").write_text(json.dumps(config))
@@ -95,13 +97,13 @@ def test_files_with_defaults_may_be_absent(folder, name):
 @pytest.mark.parametrize(
     "text", ["", '<p align="center">A model</p>', "GGUF is another format", "x" * 3_000_000], ids=len
 )
-def test_card_of_any_kind_keeps_no_model_from_loading(folder, text):
-    """A README is for people: HTML at its top is ordinary, and the weights do not need it."""
+def test_any_card_lets_the_model_load(folder, text):
+    """A README is for readers: it often begins with HTML, and the weights do not need it."""
     (folder / "README.md").write_text(text)
     assert text.startswith(load(folder).card)
 
 
-def test_double_precision_model_is_saved_so_that_it_loads(tmp_path):
+def test_double_precision_model_loads_after_saving(tmp_path):
     model = tiny_model().double()
     save(Bundle(model), tmp_path / "model")
     loaded = dict(load(tmp_path / "model").model.named_parameters())
@@ -109,7 +111,7 @@ def test_double_precision_model_is_saved_so_that_it_loads(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_weights_are_widened(folder, dtype):
+def test_half_precision_weights_are_converted(folder, dtype):
     path = folder / "model.safetensors"
     halves = {name: tensor.to(dtype) for name, tensor in load_file(path).items()}
     save_file(halves, path)
@@ -123,18 +125,18 @@ def test_our_reader_agrees_with_the_library(folder):
 
 
 def test_format_version_is_in_every_file(folder):
-    assert json.loads((folder / "config.json").read_text())["format"] == 1
-    assert json.loads((folder / "generation.json").read_text())["format"] == 1
+    assert json.loads((folder / "config.json").read_text())["format"] == 2
+    assert json.loads((folder / "generation.json").read_text())["format"] == 2
     assert json.loads((folder / "tokenizer.json").read_text())["version"] == "1.0"
-    assert b'"sightline_format":"1"' in (folder / "model.safetensors").read_bytes()
+    assert b'"sightline_format":"2"' in (folder / "model.safetensors").read_bytes()
 
 
 def test_files_are_as_readable_as_the_umask_allows(folder):
     assert len({stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}) == 1
 
 
-def test_card_tells_facts_and_no_paths(bundle, tmp_path):
-    card = model_card(bundle.model, bundle.tokenizer, title="Tiny", created=date(2026, 1, 2))
+def test_card_has_facts_and_no_paths(bundle, tmp_path):
+    card = build_model_card(bundle.model, bundle.tokenizer, title="Tiny", created=date(2026, 1, 2))
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     for fact in ("# Tiny", "decoder-only", f"{parameters:,} parameters", "| d_model | 8 |", "on 2026-01-02", "0.1.0"):
         assert fact in card
@@ -143,25 +145,25 @@ def test_card_tells_facts_and_no_paths(bundle, tmp_path):
 
 
 def test_card_has_the_sections_it_is_given(bundle):
-    card = model_card(bundle.model, sections={"Data": "seven lines\n", "Scores": "BLEU 30"})
-    assert card.endswith("tells more.\n\n## Data\n\nseven lines\n\n## Scores\n\nBLEU 30\n")
+    card = build_model_card(bundle.model, sections={"Data": "seven lines\n", "Scores": "BLEU 30"})
+    assert card.endswith("for details.\n\n## Data\n\nseven lines\n\n## Scores\n\nBLEU 30\n")
 
 
 def test_link_to_a_folder_whose_save_was_killed_still_loads(folder, tmp_path):
-    """Between the two renames of a save the model lies beside its folder, not beside the link."""
+    """Between the two renames of a save the old model is next to its folder, not next to the symlink."""
     (tmp_path / "latest").symlink_to(folder)
     folder.rename(folder.with_name(f"{folder.name}.tmp-old"))
     assert load(tmp_path / "latest").tokenizer is not None
 
 
-def test_folder_through_a_link_is_saved_behind_the_link(bundle, folder, tmp_path):
+def test_saving_through_a_symlink_replaces_its_target(bundle, folder, tmp_path):
     (tmp_path / "latest").symlink_to(folder)
     save(bundle, tmp_path / "latest")
     assert (tmp_path / "latest").is_symlink()
     load(tmp_path / "latest")
 
 
-def test_weights_that_are_not_finite_are_not_saved(bundle, tmp_path):
+def test_non_finite_weights_are_not_saved(bundle, tmp_path):
     bundle.model.embedding.tokens.weight.data[0, 0] = torch.nan
     with pytest.raises(SightlineError, match=r"embedding\.tokens\.weight holds NaN"):
         save(bundle, tmp_path / "model")
@@ -186,7 +188,7 @@ def test_file_is_not_replaced_by_a_folder(bundle, tmp_path):
         save(bundle, tmp_path / "model")
 
 
-def test_any_tokenizer_file_can_be_loaded_alone(folder, tmp_path):
+def test_tokenizer_file_can_be_loaded_alone(folder, tmp_path):
     assert load_tokenizer(folder / "tokenizer.json").end_id == 2
     with pytest.raises(ModelFileError, match="is missing"):
         load_tokenizer(tmp_path / "none.json")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from sightline.bundle import Bundle, Purpose, save
+from sightline.bundle import Bundle, TaskConfig, save
 from sightline.bundle import folder as model_folder
 from sightline.cli.main import main
 from sightline.decoding import DecodingSettings
@@ -22,38 +22,38 @@ SIZES = {"d_model": 8, "n_heads": 2, "d_ff": 16, "max_length": 24}
 LANGUAGES = ("de", "fr")
 
 
-def bundle(architecture: str, purpose: Purpose, **settings: object) -> Bundle:
-    """A model of random weights, its task, and what it needs to be asked."""
+def bundle(architecture: str, task_config: TaskConfig, **settings: object) -> Bundle:
+    """A model with random weights, its task and its tokenizer."""
     tokens = MASKING_TOKENS if architecture == "bert" else SEQUENCE_TOKENS
-    tokenizer = train_bpe(TEXTS, vocab_size=290, special_tokens=[*tokens, *map(tag_token, purpose.languages)])
+    tokenizer = train_bpe(TEXTS, vocab_size=290, special_tokens=[*tokens, *map(tag_token, task_config.languages)])
     layers = {"n_encoder_layers": 1, "n_decoder_layers": 1} if architecture == "transformer" else {"n_layers": 1}
     torch.manual_seed(1)
     model = build(read_config(architecture, {"vocab_size": tokenizer.vocab_size, **SIZES, **layers, **settings}))
-    for parameter in model.parameters():  # untrained models say little; these have opinions
+    for parameter in model.parameters():  # larger weights give clear preferences
         torch.nn.init.normal_(parameter, std=0.5)
     others = [id_ for id_ in range(tokenizer.vocab_size) if not readable(tokenizer.token_text(id_))]
-    generation = DecodingSettings(banned=tuple((id_,) for id_ in others if id_ not in tokenizer.special_ids))
-    return Bundle(model, tokenizer, generation, purpose=purpose, words=WORDS)
+    generation = DecodingSettings(bad_words=tuple((id_,) for id_ in others if id_ not in tokenizer.special_ids))
+    return Bundle(model, tokenizer, generation, task_config=task_config, words=WORDS)
 
 
 def readable(token: str) -> bool:
-    """Whether a random model may write it: half a character or a line break would have to be escaped everywhere."""
+    """Whether a random model may generate it: half a character or a line break would have to be escaped everywhere."""
     return token.isascii() and not token.startswith("\\")
 
 
 BUNDLES: dict[str, Callable[[], Bundle]] = {
-    "translator": lambda: bundle("transformer", Purpose("translation")),
-    "polyglot": lambda: bundle("transformer", Purpose("translation", languages=LANGUAGES)),
-    "chat": lambda: bundle("transformer", Purpose("chat", history=2)),
-    "generator": lambda: bundle("gpt", Purpose("language-model")),
-    "filler": lambda: bundle("bert", Purpose("masked-language-model"), heads=["masked_words"]),
+    "translator": lambda: bundle("transformer", TaskConfig("translation")),
+    "polyglot": lambda: bundle("transformer", TaskConfig("translation", languages=LANGUAGES)),
+    "chat": lambda: bundle("transformer", TaskConfig("chat", context_turns=2)),
+    "generator": lambda: bundle("gpt", TaskConfig("language-model")),
+    "filler": lambda: bundle("bert", TaskConfig("masked-language-model"), heads=["mlm"]),
     "classifier": lambda: bundle(
-        "bert", Purpose("classification", labels=("bad", "good")), heads=["sequence_classes"], n_classes=2
+        "bert", TaskConfig("classification", labels=("bad", "good")), heads=["sequence_classification"], n_classes=2
     ),
     "tagger": lambda: bundle(
         "bert",
-        Purpose("classification", labels=("NOUN", "VERB"), per_word=True),
-        heads=["token_classes"],
+        TaskConfig("classification", labels=("NOUN", "VERB"), per_word=True),
+        heads=["token_classification"],
         n_classes=2,
     ),
 }

@@ -21,7 +21,7 @@ STEPS = (10, 20, 1000)
 def run(tmp_path):
     """The folder of a run: a model, and checkpoints whose weights are all 1, 2 and 3."""
     bundle = BUNDLES["generator"]()
-    bundle = replace(bundle, card="# A model\n", generation=replace(bundle.generation, max_length=5))
+    bundle = replace(bundle, card="# A model\n", generation=replace(bundle.generation, max_new_tokens=5))
     save(bundle, tmp_path / "model")
     for value, step in enumerate(STEPS, 1):
         with torch.no_grad():
@@ -29,7 +29,7 @@ def run(tmp_path):
                 parameter.fill_(value)
         optimizer = make_optimizer(bundle.model, TrainingSettings())
         state = TrainingState(bundle.model, optimizer, None, Progress(step=step))
-        save_checkpoint(state, tmp_path / "checkpoints", keep_last=9)
+        save_checkpoint(state, tmp_path / "checkpoints", keep_checkpoints=9)
     return tmp_path
 
 
@@ -49,7 +49,7 @@ def test_weights_are_the_mean_of_the_last(sightline, run):
 def test_all_but_the_weights_is_the_model_of_the_run(sightline, run):
     assert sightline("average", run, "--last", 1, "--out", run / "elsewhere").code == 0
     ours, theirs = load(run / "elsewhere"), load(run / "model")
-    assert (ours.purpose, ours.generation, ours.words) == (theirs.purpose, theirs.generation, theirs.words)
+    assert (ours.task_config, ours.generation, ours.words) == (theirs.task_config, theirs.generation, theirs.words)
     assert ours.tokenizer.to_json() == theirs.tokenizer.to_json()
     assert ours.card == "# A model\n\n## Average\n\nThe weights are the mean of those after steps 1000.\n"
 
@@ -64,10 +64,10 @@ def test_json_tells_folder_and_steps(sightline, run):
     assert json.loads(line) == {"folder": str(run / "model-average"), "steps": list(STEPS)}
 
 
-def test_fewer_checkpoints_than_asked_for_are_refused(sightline, run):
+def test_fewer_checkpoints_than_requested_are_refused(sightline, run):
     reason = (
-        f"{run}: 5 checkpoints were asked for, but only 3 are there (steps 10, 20, 1000): take --last 3, or keep more "
-        "while training with training.keep_last=5"
+        f"{run}: 5 checkpoints were requested, but there are only 3 (steps 10, 20, 1000): use --last 3, or train with "
+        "training.keep_checkpoints=5"
     )
     assert sightline("average", run, "--last", 5) == (2, "", f"sightline: {reason}\n")
     assert not (run / "model-average").exists()
@@ -76,7 +76,7 @@ def test_fewer_checkpoints_than_asked_for_are_refused(sightline, run):
 def test_folder_without_checkpoints_is_refused(sightline, folder):
     ran = sightline("average", folder("generator"), "--last", 2)
     assert (ran.code, ran.out) == (2, "")
-    assert "there are no checkpoints: give the folder of a run" in ran.err
+    assert "there are no checkpoints: give a run folder" in ran.err
 
 
 def test_damaged_checkpoint_is_refused(sightline, run):
@@ -85,7 +85,7 @@ def test_damaged_checkpoint_is_refused(sightline, run):
     data[-1] ^= 1
     path.write_bytes(data)
     ran = sightline("average", run, "--last", 2)
-    assert ran == (2, "", f"sightline: {path}: is damaged: it is not what was written, says SHA256SUMS\n")
+    assert ran == (2, "", f"sightline: {path}: is damaged: its digest differs from SHA256SUMS\n")
 
 
 def test_checkpoints_of_another_model_are_refused(sightline, run):
@@ -95,7 +95,7 @@ def test_checkpoints_of_another_model_are_refused(sightline, run):
     assert "does not fit config.json" in ran.err
 
 
-def test_average_does_not_replace_what_is_no_model(sightline, run):
+def test_average_does_not_overwrite_other_folders(sightline, run):
     ran = sightline("average", run, "--last", 2, "--out", run)
     assert (ran.code, ran.out) == (2, "")
     assert "choose another folder" in ran.err

@@ -17,7 +17,7 @@ def model(folder):
 
 @pytest.fixture
 def echoing(monkeypatch):
-    """Let every reply be all that was said before it."""
+    """Make every reply the history before it."""
 
     def reply(self, history, **overrides):
         if history[-1] == "too long":
@@ -29,7 +29,7 @@ def echoing(monkeypatch):
 
 @pytest.fixture
 def typing(give, monkeypatch, capsys):
-    """Let somebody type these lines on a terminal, and then Ctrl-D (or what else is given)."""
+    """Type these lines on a terminal, then Ctrl-D (or what else is given)."""
 
     def type_(*lines: str, end: BaseException | None = None) -> None:
         pending = iter(lines)
@@ -60,17 +60,17 @@ def test_each_line_has_a_reply(sightline, model):
 
 
 def test_options_reach_the_search(sightline, model):
-    reply = load(model).reply(["tiny"], temperature=1.5, seed=3, max_length=6)
+    reply = load(model).reply(["tiny"], temperature=1.5, seed=3, max_new_tokens=6)
     options = ["--temperature", 1.5, "--seed", 3, "--max-tokens", 6]
     assert sightline("chat", model, *options, stdin="tiny\n").lines == [reply]
 
 
-def test_what_was_said_is_remembered_until_reset(sightline, model, echoing):
+def test_history_is_kept_until_reset(sightline, model, echoing):
     lines = sightline("chat", model, stdin="a\nb\n\n/reset\nc\n/quit\nd\n").lines
     assert lines == ["a", "a|a|b", "", "", "c"]
 
 
-def test_line_breaks_of_a_reply_are_written_out(sightline, model, monkeypatch):
+def test_line_breaks_of_a_reply_are_escaped(sightline, model, monkeypatch):
     monkeypatch.setattr(Chat, "reply", lambda self, history, **_: "one\ntwo")
     assert sightline("chat", model, stdin="a\n").lines == [r"one\ntwo"]
 
@@ -84,20 +84,20 @@ def test_refused_line_of_stdin_is_named(sightline, model, echoing):
     assert sightline("chat", model, stdin="a\ntoo long\n") == (2, "a\n", "sightline: stdin:2: that is too long\n")
 
 
-def test_terminal_converses_until_the_end_of_input(model, echoing, typing, capsys):
+def test_chat_on_a_terminal_lasts_until_the_end_of_input(model, echoing, typing, capsys):
     typing("a", "", "b")
     code, out, err = chat(model, capsys)
     assert (code, out) == (0, "> a\n> > a|a|b\n> \n")
-    assert err == "Say something. /reset forgets what was said, /quit (or Ctrl-D) ends.\n"
+    assert err == "Type a message. /reset clears the history, /quit (or Ctrl-D) ends.\n"
 
 
-def test_terminal_forgets_and_ends_when_told(model, echoing, typing, capsys):
+def test_reset_and_quit_on_a_terminal(model, echoing, typing, capsys):
     typing("a", " /reset ", "b", "/quit", "c")
     code, out, _ = chat(model, capsys)
     assert (code, out) == (0, "> a\n> > b\n> ")
 
 
-def test_terminal_goes_on_after_what_cannot_be_answered(model, echoing, typing, capsys):
+def test_chat_on_a_terminal_continues_after_an_error(model, echoing, typing, capsys):
     typing("too long", "a")
     code, out, err = chat(model, capsys)
     assert (code, out) == (0, "> > a\n> \n")

@@ -30,7 +30,7 @@ def test_blank_lines_stay_blank(sightline, model):
     assert sightline("classify", model, stdin="tiny\n\ntiny\n").lines == [expected, "", expected]
 
 
-def test_pairs_are_arguments_two_by_two_or_lines_with_a_tab(sightline, model):
+def test_pairs_are_every_two_arguments_or_lines_with_a_tab(sightline, model):
     expected = rows(load(model).classify(PAIRS))
     assert sightline("classify", model, "--pair", *[text for pair in PAIRS for text in pair]).lines == expected
     assert sightline("classify", model, "--pair", *["\t".join(pair) for pair in PAIRS]).lines == expected
@@ -47,8 +47,8 @@ def test_line_that_is_no_pair_is_named(sightline, model):
     assert ran.out.count("\n") == 1
 
 
-def test_odd_number_of_arguments_is_no_list_of_pairs(sightline, model):
-    reason = "--pair takes texts two by two, not 3"
+def test_odd_number_of_arguments_for_pairs_is_refused(sightline, model):
+    reason = "--pair needs an even number of texts, not 3"
     assert sightline("classify", model, "--pair", "a", "b", "c") == (2, "", f"sightline: {reason}\n")
 
 
@@ -81,7 +81,7 @@ def test_words_are_no_pairs(sightline, folder):
     assert "leave --pair out" in ran.err
 
 
-def test_model_of_no_stated_purpose_does_what_it_can(sightline, model, tmp_path):
+def test_model_without_a_task_does_what_it_can(sightline, model, tmp_path):
     bundle = load_bundle(model)
     save(Bundle(bundle.model, bundle.tokenizer), tmp_path / "bare")
     [line] = sightline("classify", tmp_path / "bare", "tiny").lines

@@ -1,4 +1,4 @@
-"""`sightline embed`: vectors that lose nothing on their way."""
+"""`sightline embed`: vectors in full precision."""
 
 import json
 
@@ -15,7 +15,7 @@ def numbers(lines: list[str]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["translator", "generator", "filler"])
-def test_every_bit_arrives(sightline, folder, name):
+def test_vectors_are_printed_in_full_precision(sightline, folder, name):
     expected = load(folder(name)).embed(TEXTS)
     assert torch.equal(numbers(sightline("embed", folder(name), *TEXTS).lines), expected)
 

@@ -1,4 +1,4 @@
-"""`sightline evaluate`: the scores of the right kind, from files of any kind."""
+"""`sightline evaluate`: the metrics of each task, from files of any format."""
 
 import gzip
 import json
@@ -35,7 +35,7 @@ def test_parallel_files_are_scored(sightline, folder, file):
     model = folder("translator")
     files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
     expected = evaluate_translator(
-        load(model), SOURCES, TARGETS, settings=load(model).settings(beam=2, length_penalty=2.0)
+        load(model), SOURCES, TARGETS, settings=load(model).settings(beam_size=2, length_penalty=2.0)
     ).values
     assert values(sightline("evaluate", model, *files, "--beam", 2, "--length-penalty", 2, "--json")) == pytest.approx(
         expected
@@ -43,7 +43,7 @@ def test_parallel_files_are_scored(sightline, folder, file):
     assert "version:" in str(expected["bleu_signature"])
 
 
-def test_people_get_lines(sightline, folder, file):
+def test_default_output_is_lines(sightline, folder, file):
     model = folder("translator")
     files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
     ran = sightline("evaluate", model, *files)
@@ -51,7 +51,7 @@ def test_people_get_lines(sightline, folder, file):
     assert ran.err == ""
 
 
-def test_columns_of_a_packed_table_are_scored(sightline, folder, file):
+def test_columns_of_a_gzipped_table_are_scored(sightline, folder, file):
     model = folder("translator")
     rows = [f"{n}\t{target}\t{source}" for n, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True))]
     path = file("test.tsv.gz", "id\tde\ten", *rows)
@@ -72,9 +72,9 @@ def test_language_is_one_for_all_or_a_column(sightline, folder, file):
     assert values(ran) == pytest.approx(one)
 
 
-def test_language_is_asked_for(sightline, folder, file):
+def test_missing_language_is_refused(sightline, folder, file):
     files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
-    reason = "into which language? Give --to, one of de, fr"
+    reason = "--to: give the target language, one of de, fr"
     assert sightline("evaluate", folder("polyglot"), *files) == (2, "", f"sightline: {reason}\n")
 
 
@@ -85,8 +85,8 @@ def test_replies_are_scored_as_translations_are(sightline, folder, file):
     assert values(sightline("evaluate", model, "--tsv", file("a.tsv", *rows), "--json")) == pytest.approx(expected)
 
 
-def test_replies_of_dialogues_are_foreseen(sightline, folder, file):
-    """JSONL with any key, every turn but the first a reply; as many turns are read before it as the model reads."""
+def test_replies_of_dialogues_are_scored(sightline, folder, file):
+    """JSONL with any key: every turn but the first is a reply, scored given the model's number of context turns."""
     talk = file("talk.jsonl", '{"dialog": ["tiny models", "tell no", "tales"]}', '{"dialog": ["models", "no tales"]}')
     found = values(sightline("evaluate", folder("chat"), "--dialogues", talk, "--columns", "dialog", "--json"))
     chat = load(folder("chat"))
@@ -94,7 +94,7 @@ def test_replies_of_dialogues_are_foreseen(sightline, folder, file):
     assert found == evaluate_chat(chat, said).values
 
 
-def test_text_that_is_tokenised_already_is_scored_as_it_stands(sightline, folder, file):
+def test_text_that_is_tokenized_already_is_scored_as_it_stands(sightline, folder, file):
     files = ["--source", file("a", *SOURCES), "--target", file("b", *TARGETS)]
     found = values(sightline("evaluate", folder("translator"), *files, "--tokenize", "none", "--json"))
     assert "tok:none|" in str(found["bleu_signature"])
@@ -106,7 +106,7 @@ def test_blank_lines_of_a_whole_file_are_text(sightline, folder, file):
     assert found == evaluate_text(load(folder("generator")), ["tiny models\n\ntell no tales"]).values
 
 
-def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
+def test_running_text_is_scored_document_by_document(sightline, folder, file):
     model = folder("generator")
     long = ["tiny models tell no tales"] * 800  # read in several pieces, and still one document
     path = file("text.txt", *long, "", "another", "one")
@@ -116,7 +116,7 @@ def test_running_text_is_foreseen_document_by_document(sightline, folder, file):
     assert values(sightline("evaluate", model, "--text", path, "--limit", 1, "--json")) == pytest.approx(first)
 
 
-def test_a_context_is_read_again(sightline, folder, file):
+def test_context_is_reread(sightline, folder, file):
     model, text = folder("generator"), "tiny models tell no tales " * 40
     found = values(sightline("evaluate", model, "--text", file("text.txt", text), "--context", 20, "--json"))
     assert found == pytest.approx(evaluate_text(load(model), [text], context=20).values)
@@ -126,13 +126,13 @@ def test_a_context_is_read_again(sightline, folder, file):
     assert "this model reads" in refused.err
 
 
-def test_hidden_words_of_lines_are_found_again(sightline, folder, file):
+def test_masked_words_of_lines_are_scored(sightline, folder, file):
     model = folder("filler")
     expected = evaluate_filler(load(model), SOURCES).values
     refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--documents", "line")
-    assert "--documents is for models that write" in refused.err
+    assert "--documents is for models that generate text" in refused.err
     refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--context", 4)
-    assert "--context is for models that write" in refused.err
+    assert "--context is for models that generate text" in refused.err
     path = file("text.txt", *SOURCES)
     assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
 
@@ -163,7 +163,7 @@ def test_labels_of_words_are_compared(sightline, folder, file):
     assert values(sightline("evaluate", model, "--labeled", path, "--json")) == pytest.approx(expected)
 
 
-def test_what_is_left_out_is_said(sightline, folder, file):
+def test_dropped_lines_are_reported(sightline, folder, file):
     files = ["--source", file("en", "tiny", "", "tell"), "--target", file("de", "klein", "", "")]
     ran = sightline("evaluate", folder("translator"), *files, "--json")
     assert values(ran)["sentences"] == 1
@@ -180,9 +180,14 @@ def test_what_is_left_out_is_said(sightline, folder, file):
             "unknown label 'god' (did you mean 'good'?): the model knows bad, good",
         ),
         ("classifier", "--labeled", "tiny", "this line has 1 column, 2 are needed (text, label)"),
-        ("translator", "--tsv", "a\tb\tc", "or say with --columns which ones to take"),
+        ("translator", "--tsv", "a\tb\tc", "or select columns with --columns"),
         ("polyglot", "--tsv", "a\tb", "3 are needed (source, target, language; or give --to)"),
-        ("tagger", "--labeled", '{"tokens": ["a", "b"], "labels": ["NOUN"]}', "2 words have 1 labels: each needs one"),
+        (
+            "tagger",
+            "--labeled",
+            '{"tokens": ["a", "b"], "labels": ["NOUN"]}',
+            "2 words but 1 labels: each word needs one",
+        ),
     ],
 )
 def test_line_that_cannot_be_scored_is_named(sightline, folder, file, name, option, line, reason):
@@ -197,14 +202,14 @@ def test_bad_bytes_are_refused_without_advice_for_training(sightline, folder, tm
     path = tmp_path / "text.txt"
     path.write_bytes(b"tiny\nm\xf6dels\n")
     ran = sightline("evaluate", folder("generator"), "--text", path)
-    assert ran == (2, "", f"sightline: {path}:2:2: byte 2 of this line is not UTF-8: mend it\n")
+    assert ran == (2, "", f"sightline: {path}:2:2: byte 2 of this line is not UTF-8: fix it\n")
 
 
 def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
     ran = sightline("evaluate", folder("generator"), "--text", file("empty.txt"))
     assert ran == (2, "", f"sightline: {tmp_path}/empty.txt: there is nothing to score: it is empty\n")
     ran = sightline("evaluate", folder("generator"), "--text", tmp_path / "none")
-    assert ran == (2, "", f"sightline: {tmp_path}/none: there is no such file\n")
+    assert ran == (2, "", f"sightline: {tmp_path}/none: no such file\n")
 
 
 @pytest.mark.parametrize(
@@ -215,8 +220,14 @@ def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
             ["--text", "a", "--tsv", "b"],
             "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F",
         ),
-        (["--source", "a"], "--source and --target come together: the same lines in two languages"),
-        (["--text", "a", "--target", "b"], "--source and --target come together: the same lines in two languages"),
+        (
+            ["--source", "a"],
+            "--source and --target go together: line n of one is the translation of line n of the other",
+        ),
+        (
+            ["--text", "a", "--target", "b"],
+            "--source and --target go together: line n of one is the translation of line n of the other",
+        ),
         (["--text", "a", "--pair"], "--pair is for --labeled, not for --text"),
         (["--text", "a", "--beam", "4"], "--beam is for --source and --tsv, not for --text"),
         (["--labeled", "a", "--to", "de"], "--to is for --source and --tsv, not for --labeled"),

@@ -37,10 +37,10 @@ def test_json_has_an_object_for_each_text(sightline, model):
 
 
 def test_text_without_a_mask_is_named(sightline, model):
-    ran = sightline("fill", model, stdin=f"{TEXT}\nno gap\n")
+    ran = sightline("fill", model, stdin=f"{TEXT}\nno mask\n")
     assert ran.code == 2
     assert len(ran.out.splitlines()) == 10
-    assert ran.err.startswith("sightline: stdin:2: the text has no gap: put [MASK] where a word is missing")
+    assert ran.err.startswith("sightline: stdin:2: the text has no mask: put [MASK] where a word is missing")
 
 
 def test_classifier_fills_nothing(sightline, folder):

@@ -1,4 +1,4 @@
-"""What every command has: help with examples, and nothing slow before it works."""
+"""What every command has: help with examples, and no slow imports before it runs."""
 
 import re
 import subprocess
@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from sightline.cli.main import WORDS, main
+from sightline.cli.main import COMMANDS, main
 
-NAMES = [word.__name__ for words in WORDS.values() for word in words]
+NAMES = [command.__name__ for commands in COMMANDS.values() for command in commands]
 
 
 def help_of(name: str, capsys) -> str:
@@ -30,21 +30,21 @@ def test_examples_name_only_options_that_are_there(name, capsys):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("train", "demo", "serve")])
-def test_command_speaks_json(name, capsys):
+def test_command_has_json_output(name, capsys):
     assert "--json" in help_of(name, capsys)
 
 
-def test_commands_stand_under_headings(capsys):
+def test_commands_are_listed_under_headings(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for section, words in WORDS.items():
+    for section, commands in COMMANDS.items():
         _, _, listed = text.partition(f"\n{section}:\n")
-        assert re.findall(r"^  (\w+) ", listed.partition("\n\n")[0], re.MULTILINE)[: len(words)] == [
-            word.__name__ for word in words
+        assert re.findall(r"^  (\w+) ", listed.partition("\n\n")[0], re.MULTILINE)[: len(commands)] == [
+            command.__name__ for command in commands
         ]
 
 
-def test_what_a_command_does_is_said_to_the_end(capsys):
+def test_summaries_of_commands_are_not_cut(capsys):
     assert main(["--help"]) == 0
     assert "...\n" not in capsys.readouterr().out.partition("COMMAND [ARGS]...\n")[2]
 

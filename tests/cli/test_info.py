@@ -34,7 +34,7 @@ def test_json_tells_files_and_their_sizes(facts, model_folder):
 
 
 def test_json_tells_decoding_settings_and_versions(facts):
-    assert facts["generation"]["beam"] == 1
+    assert facts["generation"]["beam_size"] == 1
     assert facts["versions"].keys() == {"folder", "sightline", "torch"}
 
 
@@ -61,4 +61,4 @@ def test_model_without_tokenizer_is_described_too(model_folder, tmp_path, capsys
 
 def test_absent_folder_ends_with_2_and_one_line(tmp_path, capsys):
     assert main(["info", str(tmp_path / "none")]) == 2
-    assert capsys.readouterr() == ("", f"sightline: {tmp_path / 'none'}: there is no such model folder\n")
+    assert capsys.readouterr() == ("", f"sightline: {tmp_path / 'none'}: no such model folder\n")

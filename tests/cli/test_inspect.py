@@ -28,20 +28,20 @@ def test_json_has_the_numbers_of_the_trace(sightline, folder, tmp_path):
     )
 
 
-def test_target_is_the_one_that_was_given(sightline, folder, tmp_path):
+def test_target_is_the_given_one(sightline, folder, tmp_path):
     sightline("inspect", folder("translator"), TEXT, "--target", "no tales", "--out", tmp_path / "seen.json")
     assert json.loads((tmp_path / "seen.json").read_text())["target"]["text"] == "no tales"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_figure(sightline, folder, tmp_path, kind):
+def test_every_figure_is_drawn(sightline, folder, tmp_path, kind):
     arguments = ("--figure", kind, "--title", "Tiny & <true>", "--out", tmp_path / "seen.svg")
     ran = sightline("inspect", folder("polyglot"), TEXT, "--to", "de", *arguments)
     assert ran.code == 0, ran.err
     assert "Tiny &amp; &lt;true&gt;" in (tmp_path / "seen.svg").read_text()
 
 
-def test_help_names_every_kind(sightline):
+def test_help_names_every_figure(sightline):
     said = sightline("inspect", "--help").out
     assert all(re.search(rf"\b{kind}\b", said) for kind in KINDS)
 
@@ -79,18 +79,22 @@ def test_page_is_one_file(sightline, folder, tmp_path):
         (
             "translator",
             ["--out", "x.svg", "--layer", "7"],
-            "there is no layer 7 here: cross-attention has the layers 0",
+            "this trace has no layer 7: cross-attention has the layers 0",
         ),
-        ("translator", ["--out", "x.svg", "--head", "7"], "there is no head 7 here: the heads are 0, 1"),
+        ("translator", ["--out", "x.svg", "--head", "7"], "this trace has no head 7: it has the heads 0, 1"),
         ("translator", ["--out", "x.svg", "--figure", "beam", "--head", "0"], "--head is not for the figure 'beam'"),
         ("translator", ["--out", "x.html", "--layer", "0"], "--layer is for figures: let --out end in .svg or .png"),
         ("translator", ["--out", "x.svg", "--to", "xx"], "--to"),
         ("filler", ["--out", "x.svg", "--to", "de"], "--to is not for this model, which is a Filler"),
         ("filler", ["--out", "x.svg", "--beam", "4"], "--beam is not for this model, which is a Filler"),
-        ("generator", ["--out", "x.svg", "--attention", "cross"], "no attention 'cross' here: it is one of decoder"),
+        (
+            "generator",
+            ["--out", "x.svg", "--attention", "cross"],
+            "this trace has no attention 'cross': choose one of decoder",
+        ),
     ],
 )
-def test_mistakes_are_said_in_one_line(sightline, folder, tmp_path, monkeypatch, name, arguments, said):
+def test_errors_are_one_line(sightline, folder, tmp_path, monkeypatch, name, arguments, said):
     monkeypatch.chdir(tmp_path)
     ran = sightline("inspect", folder(name), TEXT, *arguments)
     assert (ran.code, ran.out) == (2, "")
@@ -99,7 +103,7 @@ def test_mistakes_are_said_in_one_line(sightline, folder, tmp_path, monkeypatch,
     assert not list(tmp_path.iterdir())
 
 
-def test_file_that_cannot_be_written_is_said(sightline, folder, tmp_path):
+def test_file_that_cannot_be_written_is_refused(sightline, folder, tmp_path):
     (tmp_path / "seen.svg").mkdir()
     ran = sightline("inspect", folder("generator"), TEXT, "--out", tmp_path / "seen.svg")
     assert ran.code == 2

@@ -8,7 +8,7 @@ import pytest
 
 from sightline import __version__
 from sightline.cli import main as program
-from sightline.cli.main import common_first, main
+from sightline.cli.main import main, move_common_options_first
 from sightline.errors import InputError, SightlineError
 
 
@@ -26,7 +26,7 @@ def failing(monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["info", "--version"], ["info", "nothing", "--version"]])
-def test_version_is_told_everywhere(arguments, capsys):
+def test_version_is_printed_after_any_command(arguments, capsys):
     assert main(arguments) == 0
     assert capsys.readouterr().out == f"sightline {__version__}\n"
 
@@ -63,6 +63,12 @@ def test_error_becomes_one_line_and_its_code(error, code, failing, capsys):
     assert capsys.readouterr().err == f"sightline: {error}\n"
 
 
+def test_argument_at_fault_is_named_as_an_option(failing, capsys):
+    failing(InputError("unknown language 'xx'", option="from_"))
+    assert main(["info"]) == 2
+    assert capsys.readouterr().err == "sightline: --from: unknown language 'xx'\n"
+
+
 def test_error_with_a_line_break_stays_one_line(failing, capsys):
     failing(InputError("a\nb\x1b[31m"))
     main(["info"])
@@ -96,7 +102,7 @@ def test_interrupt_within_a_command_ends_with_130(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_reader_that_leaves_is_no_error(model_folder):
+def test_reader_that_closes_the_pipe_is_no_error(model_folder):
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "sightline.cli.main", "info", str(model_folder)]
@@ -122,7 +128,7 @@ def test_python_m_sightline_is_the_program(capsys):
     ],
 )
 def test_common_options_move_to_the_front(given, sorted_):
-    assert common_first(given) == sorted_
+    assert move_common_options_first(given) == sorted_
 
 
 def test_threads_reach_the_libraries(monkeypatch, model_folder, capsys):

@@ -32,7 +32,7 @@ def test_json_has_an_object_for_each_word(sightline, model):
     assert blank["neighbors"] == []
 
 
-def test_model_without_words_says_so(sightline, model, tmp_path):
+def test_model_without_a_word_list_is_refused(sightline, model, tmp_path):
     bundle = load_bundle(model)
     save(Bundle(bundle.model, bundle.tokenizer), tmp_path / "bare")
     ran = sightline("neighbors", tmp_path / "bare", "tiny")

@@ -1,4 +1,4 @@
-"""Progress is for those who watch: on stderr, and only where it does not mix with results."""
+"""Progress: on stderr, only on a terminal, and only where it does not mix with results."""
 
 import io
 import sys
@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from sightline.cli.output import finite, put_json, put_row
-from sightline.cli.progress import busy, input_size, shown
-from sightline.cli.texts import text_blocks
+from sightline.cli.output import put_json, put_row, replace_non_finite
+from sightline.cli.progress import input_size, show_progress, show_status
+from sightline.cli.texts import read_blocks
 
 
 class Terminal(io.StringIO):
-    """What somebody looks at."""
+    """A stream that says it is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -22,17 +22,17 @@ class Terminal(io.StringIO):
 def on_terminal(monkeypatch) -> Callable[[], Terminal]:
     """Let stderr be a terminal. To be called in the test: pytest puts its own stream there before."""
 
-    def look() -> Terminal:
+    def replace_stderr() -> Terminal:
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", stream := Terminal())
         return stream
 
-    return look
+    return replace_stderr
 
 
 def read_through(give) -> list[str]:
     give("one\ntwo\n")
-    return [text.text for block in shown(text_blocks(None)) for text in block]
+    return [text.text for block in show_progress(read_blocks(None)) for text in block]
 
 
 def test_bar_counts_lines_and_passes_them_on(give, on_terminal):
@@ -44,7 +44,7 @@ def test_bar_counts_lines_and_passes_them_on(give, on_terminal):
 def test_results_go_to_stdout_while_the_bar_is_there(give, on_terminal, capsys):
     terminal = on_terminal()
     give("one\n")
-    for _ in shown(text_blocks(None)):
+    for _ in show_progress(read_blocks(None)):
         put_row("result")
     assert capsys.readouterr().out == "result\n"
     assert "result" not in terminal.getvalue()
@@ -72,21 +72,21 @@ def test_size_of_a_file_is_known_and_that_of_a_pipe_is_not(give, monkeypatch, tm
         assert input_size() == 4
 
 
-def test_long_work_is_named_on_a_terminal_only(on_terminal, monkeypatch):
+def test_status_is_shown_on_a_terminal_only(on_terminal, monkeypatch):
     terminal = on_terminal()
-    with busy("scoring …"):
+    with show_status("scoring …"):
         pass
     assert "scoring" in terminal.getvalue()
     monkeypatch.setattr(sys, "stderr", quiet := io.StringIO())
-    with busy("scoring …"):
+    with show_status("scoring …"):
         pass
     assert quiet.getvalue() == ""
 
 
-def test_what_json_cannot_say_is_null(capsys):
+def test_numbers_that_json_does_not_have_are_null(capsys):
     put_json({"a": float("inf"), "b": [float("nan"), 1.5], "c": {"d": -float("inf")}, "e": "ä\n"})
     assert capsys.readouterr().out == '{"a": null, "b": [null, 1.5], "c": {"d": null}, "e": "ä\\n"}\n'
-    assert finite("text") == "text"
+    assert replace_non_finite("text") == "text"
 
 
 def test_terminal_gets_what_it_can_show(monkeypatch):

@@ -1,4 +1,4 @@
-"""`sightline serve` as a person starts it: in a process of its own, asked by the lines it prints, ended by a signal."""
+"""`sightline serve` in a process of its own, tried with the examples it prints, stopped by a signal."""
 
 import os
 import re
@@ -17,12 +17,12 @@ from sightline.bundle import save
 from sightline.cli.main import main
 
 PROGRAM = [sys.executable, "-m", "sightline.cli.main", "serve"]
-UNHURRIED = [
+LONG_TIMEOUTS = [
     word
-    for option in ("header", "body", "write", "keep-alive", "request", "stop")
-    for word in (f"--{option}-seconds", "3600")
+    for option in ("header", "body", "write", "keep-alive", "request", "shutdown")
+    for word in (f"--{option}-timeout", "3600")
 ]
-"""No deadline comes while a test runs, however busy the machine is."""
+"""No timeout expires while a test runs, however busy the machine is."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def folders(tmp_path_factory):
 
 @contextmanager
 def server(*arguments, **environment):
-    """Run the command; give the process, its address and all it has said."""
+    """Run the command; yield the process, its URL and its output lines."""
     command = [*PROGRAM, *map(str, arguments), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
     said: list[str] = []
@@ -53,9 +53,9 @@ def server(*arguments, **environment):
         process.stderr.close()
 
 
-def test_it_says_where_it_is_and_its_lines_work(folders):
+def test_it_prints_its_address_and_working_examples(folders):
     models = (folders / "Phrases 2", f"story={folders / 'gpt'}")
-    with server(*models, *UNHURRIED) as (process, url, said), asking(url) as client:
+    with server(*models, *LONG_TIMEOUTS) as (process, url, said), asking(url) as client:
         lines = [line.strip() for line in said if line.strip().startswith("curl ")]
         assert len(lines) == 3
         for line in lines:
@@ -69,9 +69,9 @@ def test_it_says_where_it_is_and_its_lines_work(folders):
         assert process.wait(timeout=PATIENCE) == 0
 
 
-def test_what_is_being_written_is_finished_when_it_stops(folders):
-    """T18: the stream that runs ends with its reason, and the process leaves by itself."""
-    with server(f"story={folders / 'gpt'}", *UNHURRIED) as (process, url, _), asking(url) as client:
+def test_running_stream_is_finished_on_shutdown(folders):
+    """T18: the running stream ends with its finish reason, and the process exits by itself."""
+    with server(f"story={folders / 'gpt'}", *LONG_TIMEOUTS) as (process, url, _), asking(url) as client:
         body = {"model": "story", "prompt": "the", "max_tokens": 40, "temperature": 1, "seed": 1, "stream": True}
         with client.stream("POST", "/v1/completions", json=body) as answer:
             lines = answer.iter_lines()
@@ -89,20 +89,20 @@ KEY, READ_KEY = "a-long-secret", "for-prometheus"
 
 @pytest.fixture(scope="module")
 def locked(folders):
-    """A client of a server with a key of each kind, and what that server has said."""
-    keys = {"SIGHTLINE_API_KEY": KEY, "SIGHTLINE_READ_KEY": READ_KEY}
-    with server(folders / "gpt", *UNHURRIED, **keys) as (_, url, said), asking(url) as client:
+    """A client of a server with a key of each kind, and the output of that server."""
+    keys = {"SIGHTLINE_API_KEY": KEY, "SIGHTLINE_READ_ONLY_KEY": READ_KEY}
+    with server(folders / "gpt", *LONG_TIMEOUTS, **keys) as (_, url, said), asking(url) as client:
         yield client, said
 
 
-def test_a_key_is_needed_when_there_is_one(locked):
+def test_a_key_is_needed_if_one_is_set(locked):
     client, said = locked
     assert client.get("/v1/models").status_code == 401
     assert client.get("/v1/models", headers={"x-api-key": KEY}).status_code == 200
     assert not [key for key in (KEY, READ_KEY) if key in "".join(said)]
 
 
-def test_a_key_that_may_only_read(locked):
+def test_a_read_only_key_cannot_post(locked):
     client, _ = locked
     may_read = {"authorization": f"Bearer {READ_KEY}"}
     assert "sightline_steps" in client.get("/metrics", headers=may_read).text
@@ -113,7 +113,7 @@ def test_a_key_that_may_only_read(locked):
     assert client.post("/v1/completions", json=body, headers={"x-api-key": KEY}).is_success
 
 
-def test_a_port_in_use_is_said_before_anything_is_loaded(folders, capsys, monkeypatch):
+def test_port_in_use_is_reported_before_models_are_loaded(folders, capsys, monkeypatch):
     loaded = []
     monkeypatch.setattr("sightline.cli.serve.open_models", loaded.append)
     with socket.socket() as taken:
@@ -129,16 +129,20 @@ def test_a_port_in_use_is_said_before_anything_is_loaded(folders, capsys, monkey
     ("arguments", "said", "code"),
     [
         (["nowhere"], "nowhere", 2),
-        (["bad name!=gpt"], "is no id for a model", 2),
+        (["bad name!=gpt"], "model id 'bad name!' is invalid", 2),
         (["gpt", "--host", "0.0.0.0"], "--api-key", 2),  # noqa: S104
         (["gpt", "--api-key", "short"], "--api-key", 2),
-        (["gpt", "--read-key", "a-long-secret"], "--read-key needs an --api-key", 2),
-        (["gpt", "--api-key", "a-long-secret", "--read-key", "a-long-secret"], "another key", 2),
+        (["gpt", "--read-only-key", "a-long-secret"], "--read-only-key needs an --api-key", 2),
+        (
+            ["gpt", "--api-key", "a-long-secret", "--read-only-key", "a-long-secret"],
+            "must differ from every --api-key",
+            2,
+        ),
         (["gpt", "--max-queue", "0"], "--max-queue", 2),
         (["a=gpt", "a=gpt"], "two models are called", 2),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_line(folders, monkeypatch, capsys, arguments, said, code):
+def test_invalid_arguments_are_reported_in_one_line(folders, monkeypatch, capsys, arguments, said, code):
     monkeypatch.chdir(folders)
     assert main(["serve", *arguments, "--port", "0"]) == code
     error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Texts from arguments and from stdin: every line is there, in its place, as it was."""
+"""Texts from arguments and from stdin: every line, in order, unchanged."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cli.texts import Text, answers, line_blocks, text_blocks, whole_text
+from sightline.cli.texts import Text, process_texts, read_blocks, read_line_blocks, read_text
 from sightline.errors import InputError
 
 
@@ -21,20 +21,20 @@ def read_in(*blocks: bytes):
 
 
 def texts(given_=None) -> list[str]:
-    return [text.text for block in text_blocks(given_) for text in block]
+    return [text.text for block in read_blocks(given_) for text in block]
 
 
 @given(st.lists(st.binary(max_size=9)))
 def test_lines_are_the_same_however_they_arrive(blocks):
     blocks = [block for block in blocks if block]  # an empty one is the end
-    lines = [line for block in line_blocks(read_in(*blocks)) for line in block]
+    lines = [line for block in read_line_blocks(read_in(*blocks)) for line in block]
     whole = b"".join(blocks)
     assert b"\n".join(lines) == whole.removesuffix(b"\n") or not whole
     assert len(lines) == whole.count(b"\n") + (not whole.endswith(b"\n") and bool(whole))
 
 
 def test_lines_are_given_as_soon_as_they_are_there():
-    blocks = line_blocks(read_in(b"one\ntwo\nth", b"ree\n", b"four"))
+    blocks = read_line_blocks(read_in(b"one\ntwo\nth", b"ree\n", b"four"))
     assert list(blocks) == [[b"one", b"two"], [b"three"], [b"four"]]
 
 
@@ -43,7 +43,7 @@ def test_only_a_line_feed_ends_a_line(give):
     assert texts() == ["a\u2028b\x0bc\rd", "e"]
 
 
-def test_byte_order_mark_is_no_text(give):
+def test_byte_order_mark_is_not_text(give):
     give(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
     assert texts() == ["one", "\ufefftwo"]
 
@@ -55,14 +55,14 @@ def test_line_that_is_not_utf8_is_named(give):
 
 
 def test_line_without_end_is_refused():
-    with pytest.raises(InputError, match="stdin:2: this line is longer than a megabyte"):
-        list(line_blocks(read_in(b"one\n", *[b"x" * (1 << 16)] * 17)))
+    with pytest.raises(InputError, match="stdin:2: this line is longer than 1 MB"):
+        list(read_line_blocks(read_in(b"one\n", *[b"x" * (1 << 16)] * 17)))
 
 
-def test_terminal_is_told_what_to_do(give, capsys):
+def test_terminal_gets_instructions(give, capsys):
     give("one\n").terminal = True
     assert texts() == ["one"]
-    assert capsys.readouterr() == ("", "One text a line; Ctrl-D ends.\n")
+    assert capsys.readouterr() == ("", "One text per line; Ctrl-D ends.\n")
 
 
 def test_arguments_leave_stdin_alone(give):
@@ -77,20 +77,20 @@ def test_dash_is_stdin_and_only_alone(give):
 
 
 @pytest.mark.parametrize(("data", "text"), [("a\nb\n", "a\nb"), ("a\r\n", "a"), ("a", "a"), ("\n\n", "\n"), ("", "")])
-def test_whole_text_is_stdin_without_its_last_line_end(give, data, text):
+def test_read_text_is_stdin_without_its_last_line_end(give, data, text):
     give(data)
-    assert whole_text(None) == whole_text_again(give, data) == text
+    assert read_text(None) == whole_text_again(give, data) == text
 
 
 def whole_text_again(give, data) -> str:
     give(data)
-    return whole_text("-")
+    return read_text("-")
 
 
-def test_whole_text_is_the_argument_and_nothing_from_a_terminal(give):
+def test_read_text_is_the_argument_and_nothing_from_a_terminal(give):
     give("never read").terminal = True
-    assert whole_text("a text\n") == "a text\n"
-    assert whole_text(None) == ""
+    assert read_text("a text\n") == "a text\n"
+    assert read_text(None) == ""
 
 
 def refusing_long(block: list[Text]) -> list[str]:
@@ -99,22 +99,22 @@ def refusing_long(block: list[Text]) -> list[str]:
     return [text.text.upper() for text in block]
 
 
-def test_answers_come_in_order_and_blank_texts_have_none(give):
+def test_results_come_in_order_and_blank_texts_have_none(give):
     give("a\n\n \nb\n")
-    found = [(text.number, answer) for text, answer in answers(text_blocks(None), refusing_long)]
+    found = [(text.number, answer) for text, answer in process_texts(read_blocks(None), refusing_long)]
     assert found == [(1, "A"), (2, None), (3, None), (4, "B")]
 
 
-def test_refusal_says_where_and_comes_after_the_answers_before_it():
-    found = answers(text_blocks(["a", "b", "long", "c"]), refusing_long)
+def test_error_names_the_location_and_comes_after_the_results_before_it():
+    found = process_texts(read_blocks(["a", "b", "long", "c"]), refusing_long)
     assert [next(found)[1], next(found)[1]] == ["A", "B"]
     with pytest.raises(InputError, match=r"^text 3: too long$"):
         next(found)
 
 
-def test_refusal_of_the_only_argument_needs_no_place():
+def test_error_for_the_only_argument_has_no_location():
     with pytest.raises(InputError, match=r"^too long$"):
-        list(answers(text_blocks(["long"]), refusing_long))
+        list(process_texts(read_blocks(["long"]), refusing_long))
 
 
 class Told(NamedTuple):

@@ -16,7 +16,7 @@ def model(folder, precisely):
 
 @pytest.fixture
 def answering(monkeypatch):
-    """Let every text have these translations."""
+    """Give every text these translations."""
 
     def answer(*translations: Translation) -> None:
         monkeypatch.setattr(Translator, "translations", lambda self, texts, **_: [list(translations)] * len(texts))
@@ -25,7 +25,7 @@ def answering(monkeypatch):
 
 
 def result(text: str, **others: object) -> Translation:
-    return Translation(text, -1.25, -2.5, tuple(text.split()), "end", **others)
+    return Translation(text, -1.25, -2.5, tuple(text.split()), "eos", **others)
 
 
 def test_arguments_are_translated_line_for_line(sightline, model):
@@ -50,7 +50,7 @@ def test_nothing_in_gives_nothing_out(sightline, model):
 
 def test_decoding_options_reach_the_search(sightline, model):
     [line] = sightline("translate", model, "tell no tales", "--beam", 3, "--length-penalty", 2).lines
-    assert line == load(model).translate("tell no tales", beam=3, length_penalty=2.0)
+    assert line == load(model).translate("tell no tales", beam_size=3, length_penalty=2.0)
 
 
 def test_every_translation_begins_with_the_prefix(sightline, model):
@@ -99,11 +99,11 @@ def test_alignment_of_a_real_model_names_words_that_are_there(sightline, model):
         assert target < len(text.replace(r"\n", " ").split())
 
 
-def test_json_says_all_there_is_to_say(sightline, model):
+def test_json_has_every_field(sightline, model):
     lines = sightline("translate", model, "--json", "--alignment", "--n-best", 2, stdin="tiny models\n\n").lines
     first, second, blank = map(json.loads, lines)
     expected = load(model).translations(
-        ["tiny models"], alignment=True, settings=load(model).settings(n_best=2, beam=2)
+        ["tiny models"], alignment=True, settings=load(model).settings(n_best=2, beam_size=2)
     )[0]
     for entries, rank, translation in ((first, 1, expected[0]), (second, 2, expected[1])):
         assert (entries["line"], entries["rank"], entries["source"]) == (1, rank, "tiny models")
@@ -126,12 +126,12 @@ def test_language_is_chosen(sightline, folder):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "into which language? Give --to, one of de, fr"),
-        (["--to", "dee"], "unknown language 'dee' (did you mean 'de'?): --to is one of de, fr"),
-        (["--to", "de", "--from", "it"], "unknown language 'it': --from is one of de, fr"),
+        ([], "--to: give the target language, one of de, fr"),
+        (["--to", "dee"], "--to: unknown language 'dee' (did you mean 'de'?): it must be one of de, fr"),
+        (["--to", "de", "--from", "it"], "--from: unknown language 'it': it must be one of de, fr"),
     ],
 )
-def test_language_that_is_not_there_is_refused_before_stdin_is_read(sightline, folder, options, reason):
+def test_missing_or_unknown_language_is_refused_before_stdin_is_read(sightline, folder, options, reason):
     assert sightline("translate", folder("polyglot"), *options, stdin=b"\xff") == (2, "", f"sightline: {reason}\n")
 
 
@@ -157,7 +157,7 @@ def test_batches_of_one_token_change_nothing(sightline, model):
     assert sightline("translate", model, *SENTENCES, "--batch-tokens", 1).lines == load(model).translate(SENTENCES)
 
 
-def test_model_for_other_work_names_its_command(sightline, folder):
+def test_model_for_another_task_names_its_command(sightline, folder):
     model = folder("generator")
-    reason = f"{model}: this model is not one for sightline translate: use sightline generate"
+    reason = f"{model}: this model is not for sightline translate: use sightline generate"
     assert sightline("translate", model, "a") == (2, "", f"sightline: {reason}\n")

@@ -8,10 +8,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings, Request, candidates, search, search_beams
-from sightline.decoding.greedy import likeliest
-from sightline.decoding.move import drive
+from sightline.decoding.greedy import greedy_tokens
+from sightline.decoding.search_protocol import run_search
 from sightline.decoding.sequences import contains
-from sightline.decoding.walk import Walk
+from sightline.decoding.sequential import SequentialSearch
 from sightline.errors import SettingsError
 
 from .toy import END, START, Toy, best_texts, score_of
@@ -19,7 +19,7 @@ from .toy import END, START, Toy, best_texts, score_of
 WIDE = 100  # more than all texts of four tokens over a vocabulary of four
 
 
-def found(toy, sources, settings, **more):
+def run(toy, sources, settings, **more):
     contexts = [[START]] * len(sources)
     return search(toy, toy.start(sources), Request(contexts, settings, end_ids=more.pop("end_ids", [END]), **more))
 
@@ -38,8 +38,8 @@ def assert_best(results, best, toy, source, settings):
 @given(seed=st.integers(0, 999), alpha=st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.0]))
 def test_wide_beam_finds_the_best_of_all_texts(seed, alpha):
     toy = Toy(4, seed=seed)
-    settings = DecodingSettings(beam=WIDE, n_best=5, length_penalty=alpha, max_length=4)
-    results = found(toy, [7], settings)[0]
+    settings = DecodingSettings(beam_size=WIDE, n_best=5, length_penalty=alpha, max_new_tokens=4)
+    results = run(toy, [7], settings)[0]
     assert_best(results, best_texts(toy, 7, settings, count=5), toy, 7, settings)
     for result in results:
         assert result.score == pytest.approx(score_of(toy, 7, result.ids, settings))
@@ -49,82 +49,89 @@ def test_wide_beam_finds_the_best_of_all_texts(seed, alpha):
 def test_wide_beam_with_coverage_finds_the_best_of_all_texts(seed, beta, sources):
     """The sources differ in length, so this also says that padding costs nothing."""
     toy = Toy(4, seed=seed, sources=3)
-    settings = DecodingSettings(beam=WIDE, n_best=3, coverage_penalty=beta, max_length=4)
-    results = found(toy, sources, settings, source_mask=toy.source_mask(sources) if sources else None)
+    settings = DecodingSettings(beam_size=WIDE, n_best=3, coverage_penalty=beta, max_new_tokens=4)
+    results = run(toy, sources, settings, source_mask=toy.source_mask(sources) if sources else None)
     for source, found_texts in zip(sources, results, strict=True):
         assert_best(found_texts, best_texts(toy, source, settings, count=3), toy, source, settings)
 
 
 @given(seed=st.integers(0, 999))
-def test_wide_beam_under_rules_finds_the_best_of_the_texts_that_obey(seed):
+def test_wide_beam_with_constraints_finds_the_best_of_the_texts_that_satisfy_them(seed):
     toy = Toy(4, seed=seed)
     settings = DecodingSettings(
-        beam=WIDE, n_best=4, max_length=4, min_length=2, banned=((1, 1), (3, 2, 1)), required=((1, 2), (3,))
+        beam_size=WIDE,
+        n_best=4,
+        max_new_tokens=4,
+        min_new_tokens=2,
+        bad_words=((1, 1), (3, 2, 1)),
+        forced_words=((1, 2), (3,)),
     )
 
-    def obeys(ids):
+    def satisfies(ids):
         return (
-            len(ids) > settings.min_length
-            and not any(contains(ids, banned) for banned in settings.banned)
-            and all(contains(ids, required) for required in settings.required)
+            len(ids) > settings.min_new_tokens
+            and not any(contains(ids, bad) for bad in settings.bad_words)
+            and all(contains(ids, forced) for forced in settings.forced_words)
         )
 
-    results = found(toy, [0], settings)[0]
-    assert all(obeys(ids) for ids in ids_of(results))
-    assert_best(results, best_texts(toy, 0, settings, count=4, allowed=obeys), toy, 0, settings)
+    results = run(toy, [0], settings)[0]
+    assert all(satisfies(ids) for ids in ids_of(results))
+    assert_best(results, best_texts(toy, 0, settings, count=4, allowed=satisfies), toy, 0, settings)
 
 
 @given(seed=st.integers(0, 999))
 def test_wide_beam_with_two_end_tokens_finds_the_best_of_all_texts(seed):
     toy = Toy(4, seed=seed)
-    settings = DecodingSettings(beam=WIDE, n_best=4, max_length=4)
-    results = found(toy, [0], settings, end_ids=[0, 3])[0]
+    settings = DecodingSettings(beam_size=WIDE, n_best=4, max_new_tokens=4)
+    results = run(toy, [0], settings, end_ids=[0, 3])[0]
     assert_best(results, best_texts(toy, 0, settings, count=4, end_ids=[0, 3]), toy, 0, settings)
 
 
 @examples(max_examples=60)
 @given(
     seed=st.integers(0, 999),
-    beam=st.integers(2, 6),
+    beam_size=st.integers(2, 6),
     data=st.data(),
     alpha=st.floats(0, 4),
     beta=st.sampled_from([0.0, 0.4]),
     limit=st.integers(3, 12),
     sharpness=st.sampled_from([1.0, 8.0]),
-    required=st.sampled_from([(), ((2,),), ((2, 3), (4,))]),
+    forced_words=st.sampled_from([(), ((2,),), ((2, 3), (4,))]),
     penalty=st.sampled_from([1.0, 1.5]),
     grain=st.sampled_from([0.0, 0.5]),
 )
-def test_early_stopping_changes_nothing(seed, beam, data, alpha, beta, limit, sharpness, required, penalty, grain):
+def test_early_stopping_changes_nothing(
+    seed, beam_size, data, alpha, beta, limit, sharpness, forced_words, penalty, grain
+):
     toy = Toy(6, seed=seed, sharpness=sharpness, sources=3, grain=grain)
     settings = DecodingSettings(
-        beam=beam,
-        n_best=data.draw(st.integers(1, beam)),
+        beam_size=beam_size,
+        n_best=data.draw(st.integers(1, beam_size)),
         length_penalty=alpha,
         coverage_penalty=beta,
-        max_length=limit,
-        required=required,
+        max_new_tokens=limit,
+        forced_words=forced_words,
         repetition_penalty=penalty,
     )
     request = Request([[START]] * 2, settings, [END], source_mask=toy.source_mask([1, 2]))
     early = search_beams(toy, toy.start([1, 2]), request)
     calls = len(toy.rows_of_calls)
-    to_the_end = search_beams(toy, toy.start([1, 2]), request, stop_early=False)
-    assert early == to_the_end
-    assert calls <= settings.max_length
+    late = search_beams(toy, toy.start([1, 2]), request, stop_early=False)
+    assert early == late
+    assert calls <= settings.max_new_tokens
 
 
 def test_early_stopping_waits_for_a_long_text_that_can_still_win():
-    """Ending at once has 0.6; the rest is sure to go on, and under a length penalty wins only when it is long."""
+    """Ending at once has 0.6; the rest surely continues, and under a length penalty wins only when it is long."""
     toy = Toy(3)
     toy.logits_after = lambda row: torch.tensor([0.6, 0.0, 0.4] if len(row) == 2 else [0.0, 0.0, 1.0]).log()
-    result = found(toy, [0], DecodingSettings(beam=2, length_penalty=2.0, max_length=20))[0][0]
+    result = run(toy, [0], DecodingSettings(beam_size=2, length_penalty=2.0, max_new_tokens=20))[0][0]
     assert result.ids == (2,) * 20
 
 
 def test_early_stopping_saves_steps():
     toy = Toy(4, sharpness=4)
-    found(toy, [0], DecodingSettings(beam=3, max_length=200))
+    run(toy, [0], DecodingSettings(beam_size=3, max_new_tokens=200))
     assert len(toy.rows_of_calls) < 50
 
 
@@ -134,11 +141,11 @@ def test_early_stopping_saves_steps():
     grain=st.sampled_from([0.0, 1.0]),
     settings=st.sampled_from(
         [
-            DecodingSettings(max_length=8),
-            DecodingSettings(max_length=8, min_length=4, banned=((2,), (3, 4))),
-            DecodingSettings(max_length=8, required=((4, 4, 3), (2,))),
-            DecodingSettings(max_length=8, repetition_penalty=1.7, no_repeat_ngram=2),
-            DecodingSettings(max_length=8, stop=("2 3", "5")),
+            DecodingSettings(max_new_tokens=8),
+            DecodingSettings(max_new_tokens=8, min_new_tokens=4, bad_words=((2,), (3, 4))),
+            DecodingSettings(max_new_tokens=8, forced_words=((4, 4, 3), (2,))),
+            DecodingSettings(max_new_tokens=8, repetition_penalty=1.7, no_repeat_ngram_size=2),
+            DecodingSettings(max_new_tokens=8, stop=("2 3", "5")),
         ]
     ),
 )
@@ -146,26 +153,28 @@ def test_beam_of_one_is_greedy(seed, alpha, grain, settings):
     toy = Toy(6, seed=seed, grain=grain)
     settings = dataclasses.replace(settings, length_penalty=alpha)
     prefixes = [[3], [], [4, 5]]
-    request = Request([[START]] * 3, settings, [END], prefixes=prefixes if not settings.stop else None, to_text=spaced)
+    request = Request(
+        [[START]] * 3, settings, [END], prefixes=prefixes if not settings.stop else None, to_text=join_ids
+    )
     beams = search_beams(toy, toy.start([0, 1, 2]), request).hypotheses
-    assert beams == drive(Walk(request, likeliest), toy, toy.start([0, 1, 2]))
+    assert beams == run_search(SequentialSearch(request, greedy_tokens), toy, toy.start([0, 1, 2]))
 
 
-def spaced(ids):
+def join_ids(ids):
     return " ".join(map(str, ids))
 
 
 def test_rows_of_one_sentence_stay_together():
     toy = Toy(6)
-    found(toy, [4, 5], DecodingSettings(beam=3, max_length=6, min_length=6))
+    run(toy, [4, 5], DecodingSettings(beam_size=3, max_new_tokens=6, min_new_tokens=6))
     assert toy.rows_of_calls == [2, 6, 6, 6, 6, 6]
     for state in toy.states[1:]:
         assert [row[0] for row in state.rows] == [4, 4, 4, 5, 5, 5]
 
 
-def test_decided_sentences_leave_the_batch():
+def test_decided_sentences_are_dropped_from_the_batch():
     toy = Toy(6)
-    found(toy, [4, 5], DecodingSettings(beam=3, max_length=6, min_length=6), max_lengths=[2, 4])
+    run(toy, [4, 5], DecodingSettings(beam_size=3, max_new_tokens=6, min_new_tokens=6), max_new_tokens=[2, 4])
     assert toy.rows_of_calls == [2, 6, 3, 3]
 
 
@@ -178,76 +187,87 @@ def test_ends_do_not_starve_the_beam():
         return dataclasses.replace(output, logits=table.expand(len(newest), -1))
 
     toy = Toy(4)
-    settings = DecodingSettings(beam=2, max_length=5)
+    settings = DecodingSettings(beam_size=2, max_new_tokens=5)
     search_beams(step, toy.start([0]), Request([[1]], settings, [0, 1]), stop_early=False)
     assert [len(set(state.rows)) for state in toy.states] == [1, 2, 2, 2, 2]
 
 
 def test_truncated_texts_compete_and_say_so():
     toy = Toy(4)
-    results = found(toy, [0], DecodingSettings(beam=4, n_best=4, max_length=3, min_length=3))[0]
+    results = run(toy, [0], DecodingSettings(beam_size=4, n_best=4, max_new_tokens=3, min_new_tokens=3))[0]
     assert len(results) == 4
     for result in results:
-        assert result.finish == "length"
+        assert result.finish_reason == "length"
         assert len(result.ids) == 3
         assert END not in result.ids
 
 
 def test_results_are_sorted_and_different():
-    results = found(Toy(6, seed=3), [0], DecodingSettings(beam=8, n_best=8, max_length=6))[0]
+    results = run(Toy(6, seed=3), [0], DecodingSettings(beam_size=8, n_best=8, max_new_tokens=6))[0]
     assert len(set(ids_of(results))) == 8
     assert [r.score for r in results] == sorted((r.score for r in results), reverse=True)
 
 
-def test_log_probabilities_are_the_models_own_under_every_rule():
+def test_log_probabilities_are_the_models_own_under_all_processors():
     toy = Toy(6, seed=1, sources=2)
     settings = DecodingSettings(
-        beam=3, n_best=3, max_length=6, min_length=2, repetition_penalty=2.0, no_repeat_ngram=2, required=((3,),)
+        beam_size=3,
+        n_best=3,
+        max_new_tokens=6,
+        min_new_tokens=2,
+        repetition_penalty=2.0,
+        no_repeat_ngram_size=2,
+        forced_words=((3,),),
     )
-    for result in found(toy, [0], settings, prefixes=[[2]])[0]:
+    for result in run(toy, [0], settings, prefixes=[[2]])[0]:
         rows = [(0, START, *result.ids[:i]) for i in range(len(result.ids))]
         own = [toy.logits_after(row).log_softmax(0)[i].item() for row, i in zip(rows, result.ids, strict=True)]
         assert result.token_log_probabilities == pytest.approx(own)
         assert result.log_probability == pytest.approx(math.fsum(own))
 
 
-@given(seed=st.integers(0, 999), beam=st.integers(1, 8), room=st.integers(0, 5))
-def test_required_sequences_always_appear(seed, beam, room):
-    required = ((2, 3, 2), (5,), (3, 4), (2, 3))
+@given(seed=st.integers(0, 999), beam_size=st.integers(1, 8), room=st.integers(0, 5))
+def test_forced_words_always_appear(seed, beam_size, room):
+    forced_words = ((2, 3, 2), (5,), (3, 4), (2, 3))
     settings = DecodingSettings(
-        beam=beam, max_length=6 + room, required=required, no_repeat_ngram=2, length_penalty=1.0, n_best=beam
+        beam_size=beam_size,
+        max_new_tokens=6 + room,
+        forced_words=forced_words,
+        no_repeat_ngram_size=2,
+        length_penalty=1.0,
+        n_best=beam_size,
     )
-    for result in found(Toy(6, seed=seed), [0, 1], settings)[0]:
-        assert all(contains(result.ids, sequence) for sequence in required)
+    for result in run(Toy(6, seed=seed), [0, 1], settings)[0]:
+        assert all(contains(result.ids, sequence) for sequence in forced_words)
 
 
-def test_fair_seats_find_a_better_place_for_what_is_required(monkeypatch):
-    """Without them the beam is full of those who put it off, and it comes where the length limit forces it."""
+def test_dynamic_beam_allocation_finds_better_positions_for_forced_words(monkeypatch):
+    """Without it the beam is full of hypotheses that postpone them until the length limit forces them."""
 
     def total():
-        settings = DecodingSettings(beam=8, max_length=12, required=((2, 3), (5,)), length_penalty=0.0)
-        return sum(found(Toy(8, seed=seed, sharpness=2), [0], settings)[0][0].score for seed in range(8))
+        settings = DecodingSettings(beam_size=8, max_new_tokens=12, forced_words=((2, 3), (5,)), length_penalty=0.0)
+        return sum(run(Toy(8, seed=seed, sharpness=2), [0], settings)[0][0].score for seed in range(8))
 
-    fair = total()
-    monkeypatch.setattr(candidates, "fair_order", lambda banks: list(range(len(banks))))
-    assert fair > total() + 4
+    allocated = total()
+    monkeypatch.setattr(candidates, "allocate_beam", lambda banks: list(range(len(banks))))
+    assert allocated > total() + 4
 
 
 def test_coverage_without_attention_is_refused():
-    with pytest.raises(SettingsError, match="coverage_penalty needs a model that tells where it looks"):
-        found(Toy(4), [0], DecodingSettings(beam=2, coverage_penalty=0.2))
+    with pytest.raises(SettingsError, match="coverage_penalty needs a model with attention to the source"):
+        run(Toy(4), [0], DecodingSettings(beam_size=2, coverage_penalty=0.2))
 
 
 def test_coverage_with_a_beam_of_one_still_counts():
     toy = Toy(5, sources=3)
-    settings = DecodingSettings(coverage_penalty=0.5, max_length=4)
-    result = found(toy, [2], settings, source_mask=toy.source_mask([2]))[0][0]
+    settings = DecodingSettings(coverage_penalty=0.5, max_new_tokens=4)
+    result = run(toy, [2], settings, source_mask=toy.source_mask([2]))[0][0]
     assert result.score == pytest.approx(score_of(toy, 2, result.ids, settings))
 
 
-def test_a_source_position_nobody_looks_at_costs_a_finite_amount():
+def test_source_position_without_attention_costs_a_finite_amount():
     toy = Toy(5, sources=3)
-    settings = DecodingSettings(beam=2, coverage_penalty=0.5, max_length=4)
-    result = found(toy, [0], settings)[0][0]  # without a mask the padding counts as words
+    settings = DecodingSettings(beam_size=2, coverage_penalty=0.5, max_new_tokens=4)
+    result = run(toy, [0], settings)[0][0]  # without a mask the padding counts as words
     assert math.isfinite(result.score)
     assert result.score < -50

@@ -10,23 +10,23 @@ from sightline.decoding import DecodingSettings, Request, search_beams
 from .toy import END, START, Toy
 
 CASES = [
-    DecodingSettings(beam=3, n_best=3, max_length=6),
-    DecodingSettings(beam=10, n_best=4, max_length=4, length_penalty=1.5),
-    DecodingSettings(beam=4, n_best=2, max_length=7, required=((2, 3), (4,))),
-    DecodingSettings(beam=3, n_best=3, max_length=6, stop=("3",)),
-    DecodingSettings(beam=1, max_length=6, repetition_penalty=1.5),
+    DecodingSettings(beam_size=3, n_best=3, max_new_tokens=6),
+    DecodingSettings(beam_size=10, n_best=4, max_new_tokens=4, length_penalty=1.5),
+    DecodingSettings(beam_size=4, n_best=2, max_new_tokens=7, forced_words=((2, 3), (4,))),
+    DecodingSettings(beam_size=3, n_best=3, max_new_tokens=6, stop=("3",)),
+    DecodingSettings(beam_size=1, max_new_tokens=6, repetition_penalty=1.5),
 ]
 
 
-def recorded(seed, settings):
+def search_with_history(seed, settings):
     toy = Toy(6, seed=seed)
-    request = Request([[START]] * 2, settings, [END], to_text=str, max_lengths=[settings.max_length, 4])
+    request = Request([[START]] * 2, settings, [END], to_text=str, max_new_tokens=[settings.max_new_tokens, 4])
     return search_beams(toy, toy.start([0, 1]), request, keep_history=True)
 
 
 @given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
 def test_every_result_traces_back_to_the_root(seed, settings):
-    result = recorded(seed, settings)
+    result = search_with_history(seed, settings)
     for hypotheses, history in zip(result.hypotheses, result.histories, strict=True):
         assert len(history.endings) == len(hypotheses)
         for hypothesis, ending in zip(hypotheses, history.endings, strict=True):
@@ -40,7 +40,7 @@ def test_every_result_traces_back_to_the_root(seed, settings):
 
 @given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
 def test_every_node_continues_a_live_one(seed, settings):
-    for history in recorded(seed, settings).histories:
+    for history in search_with_history(seed, settings).histories:
         assert all(node.parent is None for node in history.steps[0])
         for before, step in itertools.pairwise(history.steps):
             assert all(before[node.parent].fate == "alive" for node in step)
@@ -48,14 +48,14 @@ def test_every_node_continues_a_live_one(seed, settings):
 
 @given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
 def test_a_step_shows_at_most_a_full_beam_alive_and_nothing_impossible(seed, settings):
-    for history in recorded(seed, settings).histories:
+    for history in search_with_history(seed, settings).histories:
         for step in history.steps:
             assert all(math.isfinite(node.score) and math.isfinite(node.log_probability) for node in step)
-            assert sum(node.fate == "alive" for node in step) <= settings.beam
+            assert sum(node.fate == "alive" for node in step) <= settings.beam_size
 
 
 def test_pruned_candidates_are_shown():
-    fates = {node.fate for step in recorded(0, CASES[0]).histories[0].steps for node in step}
+    fates = {node.fate for step in search_with_history(0, CASES[0]).histories[0].steps for node in step}
     assert fates == {"alive", "finished", "pruned"}
 
 

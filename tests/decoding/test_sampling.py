@@ -9,31 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings, Request, search
-from sightline.decoding.sampling import Sampler, narrowed
+from sightline.decoding.sampling import Sampler, filter_logits
 
 from .toy import END, START, Toy
 
 DRAWS = 4_000
 
 
-def sampled(toy, sources, settings, **more):
+def sample(toy, sources, settings, **more):
     return search(toy, toy.start(sources), Request([[START]] * len(sources), settings, end_ids=[END], **more))
 
 
 def first_tokens(settings):
-    """Draw one token very often, from one row repeated."""
-    settings = dataclasses.replace(settings, sample=True, n_best=1, max_length=1)
+    """Sample one token many times from the same distribution."""
+    settings = dataclasses.replace(settings, do_sample=True, n_best=1, max_new_tokens=1)
     request = Request([[START]] * DRAWS, settings, [END], seeds=range(DRAWS))
-    preference = Toy(6, seed=5).logits_after((0, START)).log_softmax(0)
-    tokens = Sampler(request)(preference.expand(DRAWS, -1), list(range(DRAWS)))
-    return preference, Counter(tokens.tolist())
+    log_probs = Toy(6, seed=5).logits_after((0, START)).log_softmax(0)
+    tokens = Sampler(request)(log_probs.expand(DRAWS, -1), list(range(DRAWS)))
+    return log_probs, Counter(tokens.tolist())
 
 
-def chances(preference, settings):
+def probabilities(log_probs, settings):
     """Return the probability with which each token of a row is drawn."""
-    scores, tokens = narrowed(preference, settings)
-    tokens = torch.arange(preference.size(1))[None] if tokens is None else tokens
-    return torch.zeros(preference.size(1), dtype=torch.float64).scatter(0, tokens[0], scores[0].double().softmax(0))
+    scores, tokens = filter_logits(log_probs, settings)
+    tokens = torch.arange(log_probs.size(1))[None] if tokens is None else tokens
+    return torch.zeros(log_probs.size(1), dtype=torch.float64).scatter(0, tokens[0], scores[0].double().softmax(0))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def chances(preference, settings):
     ids=str,
 )
 def test_drawn_tokens_have_the_expected_frequencies(settings):
-    preference, counts = first_tokens(settings)
-    expected = chances(preference[None], settings) * DRAWS
+    log_probs, counts = first_tokens(settings)
+    expected = probabilities(log_probs[None], settings) * DRAWS
     assert all(expected[token] > 0 for token in counts)
     chi_square = sum((counts[i] - e) ** 2 / e for i, e in enumerate(expected.tolist()) if e)
     assert chi_square < 20.5  # five degrees of freedom pass this once in a thousand seeds
@@ -59,59 +59,59 @@ def test_drawn_tokens_have_the_expected_frequencies(settings):
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), min_size=1, max_size=9), st.integers(1, 10))
 def test_top_k_keeps_exactly_the_k_best_and_the_lowest_ids_in_a_tie(logits, count):
-    kept = chances(torch.tensor([logits]).log_softmax(1), DecodingSettings(top_k=count)) > 0
+    kept = probabilities(torch.tensor([logits]).log_softmax(1), DecodingSettings(top_k=count)) > 0
     best = sorted(range(len(logits)), key=lambda token: (-logits[token], token))[:count]
     assert kept.nonzero()[:, 0].tolist() == sorted(best)
 
 
 def test_temperature_comes_before_top_p():
-    """When it is cold the likeliest token alone has the mass."""
-    preference = torch.tensor([[0.4, 0.35, 0.25]]).log()
-    warm, cold = (chances(preference, DecodingSettings(top_p=0.7, temperature=t)) > 0 for t in (1.0, 0.1))
-    assert warm.tolist() == [True, True, False]
-    assert cold.tolist() == [True, False, False]
+    """At a low temperature the likeliest token alone has the mass."""
+    log_probs = torch.tensor([[0.4, 0.35, 0.25]]).log()
+    high, low = (probabilities(log_probs, DecodingSettings(top_p=0.7, temperature=t)) > 0 for t in (1.0, 0.1))
+    assert high.tolist() == [True, True, False]
+    assert low.tolist() == [True, False, False]
 
 
-def test_top_p_measures_what_top_k_left():
-    preference = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
-    both = chances(preference, DecodingSettings(top_k=2, top_p=0.55))  # 0.4 of 0.7 is more than 0.55
+def test_top_p_applies_to_the_tokens_top_k_left():
+    log_probs = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    both = probabilities(log_probs, DecodingSettings(top_k=2, top_p=0.55))  # 0.4 of 0.7 is more than 0.55
     assert (both > 0).tolist() == [True, False, False, False]
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_same_seed_gives_same_texts(seed):
-    settings = DecodingSettings(sample=True, seed=seed, n_best=2, max_length=6)
-    assert sampled(Toy(), [0, 1], settings) == sampled(Toy(), [0, 1], settings)
+    settings = DecodingSettings(do_sample=True, seed=seed, n_best=2, max_new_tokens=6)
+    assert sample(Toy(), [0, 1], settings) == sample(Toy(), [0, 1], settings)
 
 
 def test_other_seeds_give_other_texts():
     texts = {
-        sampled(Toy(), [0], DecodingSettings(sample=True, seed=seed, min_length=8, max_length=8))[0][0].ids
+        sample(Toy(), [0], DecodingSettings(do_sample=True, seed=seed, min_new_tokens=8, max_new_tokens=8))[0][0].ids
         for seed in [*range(20), 2**32, 2**33, 2**62]
     }
     assert len(texts) > 15
 
 
-def test_without_a_seed_no_two_texts_are_bound_together(monkeypatch):
+def test_without_a_seed_texts_differ(monkeypatch):
     """Each row has a source of chance that the system has seeded (here another does, so that chance is the same)."""
     seeds = []
     play = SimpleNamespace(Random=lambda seed: seeds.append(seed) or random.Random(len(seeds)))  # noqa: S311
     monkeypatch.setattr("sightline.decoding.sampling.random", play)
-    results = sampled(Toy(), [0] * 20, DecodingSettings(sample=True, min_length=8, max_length=8))
+    results = sample(Toy(), [0] * 20, DecodingSettings(do_sample=True, min_new_tokens=8, max_new_tokens=8))
     assert seeds == [None] * 20
     assert len({result[0].ids for result in results}) > 15
 
 
-def test_a_seed_of_its_own_makes_a_sentence_independent_of_its_place():
-    settings = DecodingSettings(sample=True, max_length=8)
-    together = sampled(Toy(), [0, 1], settings, seeds=[11, 22])
-    assert together[::-1] == sampled(Toy(), [1, 0], settings, seeds=[22, 11])
-    assert together[1] == sampled(Toy(), [1], dataclasses.replace(settings, seed=22))[0]
+def test_per_sentence_seed_makes_results_independent_of_the_batch_order():
+    settings = DecodingSettings(do_sample=True, max_new_tokens=8)
+    together = sample(Toy(), [0, 1], settings, seeds=[11, 22])
+    assert together[::-1] == sample(Toy(), [1, 0], settings, seeds=[22, 11])
+    assert together[1] == sample(Toy(), [1], dataclasses.replace(settings, seed=22))[0]
 
 
 def test_samples_of_one_sentence_differ_and_the_first_stays_when_more_are_drawn():
     one, many = (
-        sampled(Toy(), [0, 1], DecodingSettings(sample=True, seed=3, n_best=n, min_length=8, max_length=8))
+        sample(Toy(), [0, 1], DecodingSettings(do_sample=True, seed=3, n_best=n, min_new_tokens=8, max_new_tokens=8))
         for n in (1, 10)
     )
     assert [len(results) for results in many] == [10, 10]
@@ -120,20 +120,22 @@ def test_samples_of_one_sentence_differ_and_the_first_stays_when_more_are_drawn(
 
 
 def test_low_temperature_is_greedy():
-    greedy = sampled(Toy(), [0, 1], DecodingSettings(max_length=6))
-    assert sampled(Toy(), [0, 1], DecodingSettings(sample=True, seed=1, temperature=0.01, max_length=6)) == greedy
+    greedy = sample(Toy(), [0, 1], DecodingSettings(max_new_tokens=6))
+    assert sample(Toy(), [0, 1], DecodingSettings(do_sample=True, seed=1, temperature=0.01, max_new_tokens=6)) == greedy
 
 
 def test_top_k_of_one_is_greedy_even_in_a_tie():
     toy = Toy(grain=2.0)
-    assert sampled(toy, [0, 1], DecodingSettings(sample=True, top_k=1, max_length=6)) == sampled(
-        toy, [0, 1], DecodingSettings(max_length=6)
+    assert sample(toy, [0, 1], DecodingSettings(do_sample=True, top_k=1, max_new_tokens=6)) == sample(
+        toy, [0, 1], DecodingSettings(max_new_tokens=6)
     )
 
 
 def test_log_probabilities_are_the_models_own_at_every_temperature():
     toy = Toy()
-    result = sampled(toy, [0], DecodingSettings(sample=True, seed=1, temperature=3.0, top_k=4, max_length=6))[0][0]
+    result = sample(toy, [0], DecodingSettings(do_sample=True, seed=1, temperature=3.0, top_k=4, max_new_tokens=6))[0][
+        0
+    ]
     rows = [(0, START, *result.ids[:i]) for i in range(len(result.ids))]
     own = [toy.logits_after(row).log_softmax(0)[i].item() for row, i in zip(rows, result.ids, strict=True)]
     assert result.token_log_probabilities == pytest.approx(own)

@@ -1,4 +1,4 @@
-"""No result depends on what is searched beside it."""
+"""No result depends on the other sentences of the batch."""
 
 import dataclasses
 
@@ -15,22 +15,22 @@ from sightline.errors import InputError
 from .toy import END, Toy
 
 SEARCHES = [
-    DecodingSettings(max_length=7),
-    DecodingSettings(max_length=7, beam=3, n_best=2),
-    DecodingSettings(max_length=7, beam=5, n_best=5, coverage_penalty=0.3, length_penalty=1.2),
-    DecodingSettings(max_length=7, sample=True, seed=5, n_best=3),
-    DecodingSettings(max_length=7, sample=True, seed=6, temperature=1.7, top_k=4, top_p=0.9, min_p=0.05),
+    DecodingSettings(max_new_tokens=7),
+    DecodingSettings(max_new_tokens=7, beam_size=3, n_best=2),
+    DecodingSettings(max_new_tokens=7, beam_size=5, n_best=5, coverage_penalty=0.3, length_penalty=1.2),
+    DecodingSettings(max_new_tokens=7, do_sample=True, seed=5, n_best=3),
+    DecodingSettings(max_new_tokens=7, do_sample=True, seed=6, temperature=1.7, top_k=4, top_p=0.9, min_p=0.05),
 ]
-RULES = {
+PROCESSORS = {
     "none": {},
-    "min_length": {"min_length": 4},
+    "min_new_tokens": {"min_new_tokens": 4},
     "repetition_penalty": {"repetition_penalty": 1.8},
-    "repetition_penalty_on_context": {"repetition_penalty": 1.8, "context_counts": True},
-    "no_repeat_ngram": {"no_repeat_ngram": 2},
-    "no_repeat_ngram_on_context": {"no_repeat_ngram": 2, "context_counts": True},
-    "banned": {"banned": ((3,), (2, 4), (4, 4, 5))},
-    "required": {"required": ((3, 2), (5,))},
-    "required_without_repeats": {"required": ((3, 3), (5,)), "no_repeat_ngram": 1},
+    "repetition_penalty_on_prompt": {"repetition_penalty": 1.8, "include_prompt": True},
+    "no_repeat_ngram_size": {"no_repeat_ngram_size": 2},
+    "no_repeat_ngram_size_on_prompt": {"no_repeat_ngram_size": 2, "include_prompt": True},
+    "bad_words": {"bad_words": ((3,), (2, 4), (4, 4, 5))},
+    "forced_words": {"forced_words": ((3, 2), (5,))},
+    "forced_words_without_repeats": {"forced_words": ((3, 3), (5,)), "no_repeat_ngram_size": 1},
     "stop": {"stop": ("34", "5")},
 }
 
@@ -40,7 +40,7 @@ def text_of(ids):
 
 
 def outcome(toy, sentences, settings):
-    """Return the results, or the sentence for which there are none."""
+    """Return the results, or None if no token was allowed for some sentence."""
     sources, contexts, prefixes, limits = zip(*sentences, strict=True)
     mask = toy.source_mask(sources)
     try:
@@ -52,13 +52,13 @@ def outcome(toy, sentences, settings):
                 settings,
                 end_ids=[END],
                 prefixes=prefixes if not settings.stop else None,
-                max_lengths=limits,
+                max_new_tokens=limits,
                 to_text=text_of,
                 source_mask=mask,
             ),
         )
     except InputError as error:
-        assert "no token is allowed" in str(error)  # noqa: PT017 - what would fail otherwise is the search
+        assert "no token is allowed" in str(error)  # noqa: PT017 - any other error fails the test
         return None
 
 
@@ -70,30 +70,30 @@ sentence = st.tuples(
 )
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("settings", SEARCHES, ids=["greedy", "beam", "coverage", "sampling", "narrow-sampling"])
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("settings", SEARCHES, ids=["greedy", "beam", "coverage", "sampling", "filtered-sampling"])
 @examples(max_examples=3)
 @given(seed=st.integers(0, 99), sentences=st.lists(sentence, min_size=2, max_size=4), grain=st.sampled_from([0.0, 1.0]))
-def test_batched_equals_one_by_one(settings, rule, seed, sentences, grain):
-    settings = dataclasses.replace(settings, **RULES[rule])
+def test_batched_equals_one_by_one(settings, processor, seed, sentences, grain):
+    settings = dataclasses.replace(settings, **PROCESSORS[processor])
     toy = Toy(6, seed=seed, sources=3, grain=grain)
     alone = [outcome(toy, [one], settings) for one in sentences]
     together = outcome(toy, sentences, settings)
     assert together == (None if None in alone else [results for one in alone for results in one])
 
 
-@pytest.mark.parametrize("settings", SEARCHES, ids=["greedy", "beam", "coverage", "sampling", "narrow-sampling"])
+@pytest.mark.parametrize("settings", SEARCHES, ids=["greedy", "beam", "coverage", "sampling", "filtered-sampling"])
 @examples(max_examples=10)
 @given(seed=st.integers(0, 999), prefix=st.lists(st.integers(1, 3), max_size=2))
-def test_every_search_obeys_every_rule(settings, seed, prefix):
+def test_every_search_applies_all_processors(settings, seed, prefix):
     settings = dataclasses.replace(
-        settings, max_length=9, min_length=3, banned=((4,), (1, 6), (6, 6, 1)), required=((5, 2), (3,))
+        settings, max_new_tokens=9, min_new_tokens=3, bad_words=((4,), (1, 6), (6, 6, 1)), forced_words=((5, 2), (3,))
     )
     (results,) = outcome(Toy(7, seed=seed, sources=3), [(0, [1], prefix, 9)], settings)
     assert results
     for result in results:
-        assert not any(contains(result.ids, banned) for banned in settings.banned)
-        assert all(contains(result.ids, required) for required in settings.required)
+        assert not any(contains(result.ids, bad) for bad in settings.bad_words)
+        assert all(contains(result.ids, forced) for forced in settings.forced_words)
         assert 3 <= len(result.content) <= len(result.ids) <= 9
         assert list(result.ids[: len(prefix)]) == prefix
         assert len(result.token_log_probabilities) == len(result.ids)
@@ -104,7 +104,7 @@ def test_every_search_obeys_every_rule(settings, seed, prefix):
 @examples(max_examples=10)
 @given(seed=st.integers(0, 999), size=st.integers(1, 3))
 def test_no_ngram_appears_twice(settings, seed, size):
-    settings = dataclasses.replace(settings, no_repeat_ngram=size, max_length=5)
+    settings = dataclasses.replace(settings, no_repeat_ngram_size=size, max_new_tokens=5)
     for result in outcome(Toy(8, seed=seed, sources=3), [(0, [1], (), 5)], settings)[0]:
         grams = [result.ids[i : i + size] for i in range(len(result.ids) - size + 1)]
         assert len(grams) == len(set(grams))

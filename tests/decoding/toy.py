@@ -1,4 +1,4 @@
-"""A model for tests: what follows depends on everything before, by a table that is drawn when first looked at."""
+"""A toy model for tests: random logits that depend on the whole history, drawn on first use."""
 
 import functools
 import itertools
@@ -19,7 +19,7 @@ START = 1
 
 @dataclass(frozen=True)
 class Histories:
-    """The state: all that each row was fed, its source first."""
+    """The state: all ids each row was fed, its source first."""
 
     rows: tuple[tuple[int, ...], ...]
 
@@ -32,7 +32,7 @@ class Histories:
 
 
 class Toy:
-    """A step function that counts its rows; `sharpness` says how sure it is of itself, `grain` makes ties."""
+    """A step function that counts its rows; `sharpness` scales the logits, `grain` rounds them to make ties."""
 
     def __init__(
         self, vocabulary: int = 6, *, seed: int = 0, sharpness: float = 1.0, grain: float = 0.0, sources: int = 0
@@ -58,13 +58,13 @@ class Toy:
         return Histories(tuple((source, *seen) for source, seen in zip(sources, before, strict=True)))
 
     def attention_after(self, row: tuple[int, ...]) -> Float[Tensor, "S"]:
-        """Look at the words of the source only; the rest is padding."""
+        """Attend to the tokens of the source only; the rest is padding."""
         draw = random.Random(f"{self.seed} attention {row}")  # noqa: S311
         scores = torch.tensor([draw.gauss(0, 2) for _ in range(self.sources)])
         return scores.masked_fill(~self.source_mask([row[0]])[0], -math.inf).softmax(0)
 
     def source_mask(self, sources: Sequence[int]) -> Tensor:
-        """Source number i has 1 + i % S words."""
+        """Source number i has 1 + i % S tokens."""
         return torch.arange(self.sources) < torch.tensor([[1 + source % self.sources] for source in sources])
 
     def _logits_after(self, row: tuple[int, ...]) -> Float[Tensor, "V"]:
@@ -75,11 +75,11 @@ class Toy:
 
 def every_text(toy: Toy, source: int, *, limit: int, end_ids: Sequence[int] = (END,)) -> Iterator[tuple[int, ...]]:
     """Yield all texts that end with an end token within the limit, or reach it without one."""
-    going = [i for i in range(toy.vocabulary) if i not in end_ids]
+    others = [i for i in range(toy.vocabulary) if i not in end_ids]
     for length in range(1, limit + 1):
-        for opening in itertools.product(going, repeat=length - 1):
-            yield from ((*opening, end) for end in end_ids)
-    yield from itertools.product(going, repeat=limit)
+        for prefix in itertools.product(others, repeat=length - 1):
+            yield from ((*prefix, end) for end in end_ids)
+    yield from itertools.product(others, repeat=limit)
 
 
 def score_of(toy: Toy, source: int, ids: tuple[int, ...], settings: DecodingSettings) -> float:
@@ -88,8 +88,8 @@ def score_of(toy: Toy, source: int, ids: tuple[int, ...], settings: DecodingSett
     total = sum(toy.logits_after(row).log_softmax(0)[token].item() for row, token in zip(rows, ids, strict=True))
     coverage = 0.0
     if settings.coverage_penalty:
-        looked = torch.stack([toy.attention_after(row) for row in rows]).double().sum(0)[: 1 + source % toy.sources]
-        coverage = settings.coverage_penalty * looked.clamp(max=1).log().sum().item()
+        attention = torch.stack([toy.attention_after(row) for row in rows]).double().sum(0)[: 1 + source % toy.sources]
+        coverage = settings.coverage_penalty * attention.clamp(max=1).log().sum().item()
     return total / ((5 + len(ids)) / 6) ** settings.length_penalty + coverage
 
 
@@ -102,6 +102,6 @@ def best_texts(
     allowed: Callable[[tuple[int, ...]], bool] = lambda ids: True,
     end_ids: Sequence[int] = (END,),
 ) -> list[tuple[int, ...]]:
-    """Return the best texts by looking at every one."""
-    texts = [ids for ids in every_text(toy, source, limit=settings.max_length, end_ids=end_ids) if allowed(ids)]
+    """Return the best texts by scoring every one."""
+    texts = [ids for ids in every_text(toy, source, limit=settings.max_new_tokens, end_ids=end_ids) if allowed(ids)]
     return sorted(texts, key=lambda ids: -score_of(toy, source, ids, settings))[:count]

@@ -56,11 +56,11 @@ def test_scores_are_those_of_sacrebleu_with_its_signature():
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("ja", "char"), ("de", "13a")])
-def test_language_without_blanks_is_cut_otherwise(language, tokenizer):
+def test_language_without_spaces_has_its_own_tokenizer(language, tokenizer):
     assert f"tok:{tokenizer}|" in translation_scores(["漢字"], ["漢字"], language=language).bleu_signature
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_translations_without_references_are_refused():
     with pytest.raises(InputError, match="2 translations cannot be compared with 1 references"):
         translation_scores(["a", "b"], ["a"])
     with pytest.raises(InputError, match="the test set is empty"):
@@ -69,7 +69,7 @@ def test_what_cannot_be_compared_is_refused():
 
 def test_translator_is_scored_on_its_translations():
     translator = pipeline_for(precise(translator_bundle()))
-    sources, way = ["the cat", "", "a dog"], DecodingSettings(max_length=6, beam=2)
+    sources, way = ["the cat", "", "a dog"], DecodingSettings(max_new_tokens=6, beam_size=2)
     targets = [one[0].text for one in translator.translations(sources, settings=way)]
     report = evaluate_translator(translator, sources, targets, settings=way)
     assert report.values["exact_match"] == 100
@@ -91,16 +91,16 @@ def test_chat_is_scored_on_its_replies():
     assert report.values["exact_match"] == 100
 
 
-def test_replies_are_foreseen_token_by_token_with_their_end():
+def test_replies_are_scored_token_by_token_with_their_end():
     """The same as by hand: teacher forcing, one reply at a time, from as many turns as the model reads."""
     chat = pipeline_for(chat_bundle())
     exchanges = [("the dog\nthe cat", "a dog ran"), ("hi", ""), ("one\ntwo\nthree", "the house")]
     nats, n_tokens = 0.0, 0
     for said, reply in exchanges:
-        goal = [*chat.writer.encode(reply), chat.end_id]
-        with chat.at_work():
-            memory = chat.model.encode(torch.tensor([chat.source(said.split("\n"))]))
-            logits = chat.model.logits(chat.model.decode(torch.tensor([[chat.start_id, *goal[:-1]]]), memory))
+        goal = [*chat.target_tokenizer.encode(reply), chat.end_id]
+        with chat.inference_mode():
+            encoder_output = chat.model.encode(torch.tensor([chat.encode_source(said.split("\n"))]))
+            logits = chat.model.logits(chat.model.decode(torch.tensor([[chat.start_id, *goal[:-1]]]), encoder_output))
         nats -= float(logits[0].log_softmax(dim=-1)[range(len(goal)), goal].sum())
         n_tokens += len(goal)
     report = evaluate_chat(chat, exchanges)
@@ -112,7 +112,7 @@ def test_replies_are_foreseen_token_by_token_with_their_end():
         evaluate_chat(chat, [])
 
 
-def test_text_is_foreseen_token_by_token():
+def test_text_is_scored_token_by_token():
     """Short documents in one block: the same as one pass over all of them."""
     generator = pipeline_for(generator_bundle())
     texts, end = ["the cat", "a dog"], generator.tokenizer.end_id
@@ -130,7 +130,7 @@ def test_text_is_foreseen_token_by_token():
     assert ready_for_json(evaluate_text(generator, texts))
 
 
-def test_long_text_is_foreseen_in_blocks_every_token_once():
+def test_long_text_is_scored_in_blocks_every_token_once():
     generator = pipeline_for(generator_bundle())
     text = "the cat sat on the mat " * 30
     values = evaluate_text(generator, [text]).values
@@ -147,9 +147,9 @@ def test_uniform_model_has_the_perplexity_of_its_vocabulary():
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
 def test_no_text_is_refused(texts):
-    with pytest.raises(InputError, match="no text to foresee"):
+    with pytest.raises(InputError, match="nothing to evaluate: the text has less than two tokens"):
         evaluate_text(pipeline_for(generator_bundle()), texts)
-    with pytest.raises(InputError, match="no text to hide"):
+    with pytest.raises(InputError, match="there are no tokens to mask"):
         evaluate_filler(pipeline_for(filler_bundle()), texts)
 
 
@@ -166,7 +166,7 @@ def test_f1_is_that_of_the_definition():
 def test_classifier_is_scored_on_texts_pairs_and_words():
     classifier = pipeline_for(precise(classifier_bundle()))
     texts = ["the cat", ("a dog", "ran"), "z" * 90]
-    examples = [(text, classifier.classify([text], cut=True)[0].label) for text in texts]
+    examples = [(text, classifier.classify([text], truncate=True)[0].label) for text in texts]
     report = evaluate_classifier(classifier, examples)
     assert (report.values["accuracy"], report.values["examples"]) == (100, 3)
     assert ready_for_json(report)
@@ -185,7 +185,7 @@ def test_labels_that_do_not_fit_are_refused():
         evaluate_classifier(pipeline_for(classifier_bundle()), [])
 
 
-def test_hidden_words_are_the_same_for_the_same_seed():
+def test_masked_tokens_are_the_same_for_the_same_seed():
     filler = pipeline_for(filler_bundle())
     texts = ["the cat sat on the mat", "x", "a dog ran " * 20]
     first, again, other = (evaluate_filler(filler, texts, seed=seed) for seed in (1, 1, 2))
@@ -195,7 +195,7 @@ def test_hidden_words_are_the_same_for_the_same_seed():
     assert 0 <= first.values["accuracy"] <= 100
 
 
-def test_report_is_written_for_people():
+def test_report_is_formatted_for_people():
     report = Report(
         {"sentences": 12_345, "bleu": 31.4159, "tiny": 0.00012345, "bleu_signature": "nrefs:1", "none": 0.0}
     )

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from sightline.model import GPT, Bert, BertConfig, GPTConfig, Model, Transformer, TransformerConfig
-from sightline.model.cache import Cache, DecoderState
-from sightline.model.probe import IDLE, Idle
+from sightline.model.cache import DecoderState, KVCache
+from sightline.model.hooks import NO_HOOKS, NoHooks
 
 VOCAB = 20
 SIZES = {"vocab_size": VOCAB, "d_model": 16, "n_heads": 4, "d_ff": 24, "dropout": 0.1}
 
 BLOCKS = {
-    "pre_norm": {"norm_order": "pre"},
-    "post_norm": {"norm_order": "post"},
+    "pre_norm": {"pre_norm": True},
+    "post_norm": {"pre_norm": False},
     "rms_norm": {"norm": "rms"},
     "no_bias": {"bias": False},
     "relu": {"activation": "relu"},
@@ -27,20 +27,20 @@ BLOCKS = {
     "sinusoidal": {"positions": "sinusoidal", "max_length": None},
     "sinusoidal_halves": {"positions": "sinusoidal_halves", "max_length": None},
     "learned": {"positions": "learned", "max_length": 64},
-    "rotary": {"positions": "rotary", "max_length": None},
+    "rope": {"positions": "rope", "max_length": None},
     "no_positions": {"positions": "none", "max_length": None},
     "grouped": {"n_kv_heads": 2},
     "one_kv_head": {"n_kv_heads": 1},
     "one_head": {"n_heads": 1},
-    "untied": {"tied_output": False},
+    "untied": {"tie_embeddings": False},
     "output_bias": {"output_bias": True},
-    "scaled": {"scaled_embedding": True},
-    "unscaled": {"scaled_embedding": False},
+    "scaled": {"scale_embeddings": True},
+    "unscaled": {"scale_embeddings": False},
     "attention_dropout": {"attention_dropout": 0.2},
 }
 LLAMA = {
-    "norm_order": "pre", "norm": "rms", "activation": "swiglu", "positions": "rotary", "max_length": None,
-    "n_kv_heads": 2, "bias": False, "tied_output": False,
+    "pre_norm": True, "norm": "rms", "activation": "swiglu", "positions": "rope", "max_length": None,
+    "n_kv_heads": 2, "bias": False, "tie_embeddings": False,
 }  # fmt: skip
 
 TRANSFORMERS = {
@@ -48,7 +48,7 @@ TRANSFORMERS = {
     **{name: BLOCKS[name] for name in BLOCKS if name not in ("post_norm", "relu", "sinusoidal", "scaled")},
     "modern": LLAMA,
     "separate_target": {"target_vocab_size": 23},
-    "separate_untied": {"target_vocab_size": 23, "tied_output": False},
+    "separate_untied": {"target_vocab_size": 23, "tie_embeddings": False},
 }
 GPTS = {
     "gpt2": {},
@@ -72,7 +72,7 @@ FEW_CAUSAL = ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama"
 
 @dataclass(frozen=True)
 class Batch:
-    """Ids for any family: `ids` are the target, or the only text; what a family does not take it leaves alone."""
+    """Ids for any family: `ids` are the target, or the only text; each family uses the fields it needs."""
 
     ids: Tensor  # B T
     lengths: Tensor  # B
@@ -109,8 +109,8 @@ class Subject:
     name: str
     model: Model
 
-    def run(self, batch: Batch, *, packed: bool = False, probe: Idle = IDLE) -> Tensor:
-        """Scores of every token: B T V, or N V when packed."""
+    def run(self, batch: Batch, *, packed: bool = False, hooks: NoHooks = NO_HOOKS) -> Tensor:
+        """Logits of every token: B T V, or N V when packed."""
         model = self.model
         if isinstance(model, Transformer):
             return model(
@@ -119,23 +119,23 @@ class Subject:
                 source_lengths=batch.source_lengths,
                 target_lengths=batch.lengths,
                 packed=packed,
-                probe=probe,
+                hooks=hooks,
             )
         if isinstance(model, GPT):
-            return model(batch.ids, lengths=batch.lengths, packed=packed, probe=probe)
-        hidden = model(batch.ids, segments=batch.segments, lengths=batch.lengths, packed=packed, probe=probe)
-        return model.masked_words(hidden, probe=probe)
+            return model(batch.ids, lengths=batch.lengths, packed=packed, hooks=hooks)
+        hidden = model(batch.ids, segments=batch.segments, lengths=batch.lengths, packed=packed, hooks=hooks)
+        return model.mlm(hidden, hooks=hooks)
 
-    def real(self, batch: Batch, *, packed: bool = False, probe: Idle = IDLE) -> Tensor:
-        """Scores of the real tokens only, N V."""
-        scores = self.run(batch, packed=packed, probe=probe)
+    def real(self, batch: Batch, *, packed: bool = False, hooks: NoHooks = NO_HOOKS) -> Tensor:
+        """Logits of the real tokens only, N V."""
+        scores = self.run(batch, packed=packed, hooks=hooks)
         return scores if scores.ndim == 2 else scores[batch.real]
 
-    def start(self, batch: Batch, *, capacity: int = 4) -> DecoderState | Cache:
-        """Begin decoding every sentence of a batch."""
+    def start(self, batch: Batch, *, capacity: int = 4) -> DecoderState | KVCache:
+        """Start decoding every sentence of a batch."""
         if isinstance(self.model, Transformer):
-            memory = self.model.encode(batch.source, lengths=batch.source_lengths)
-            return self.model.start(memory, capacity=capacity)
+            encoder_output = self.model.encode(batch.source, lengths=batch.source_lengths)
+            return self.model.start(encoder_output, capacity=capacity)
         assert isinstance(self.model, GPT)
         return self.model.start(batch.ids.size(0), capacity=capacity)
 
@@ -147,8 +147,8 @@ class Subject:
         return dict(zip(names, found, strict=True))
 
 
-def lively(model: nn.Module) -> nn.Module:
-    """Fill all parameters anew, so that no bias is zero, no norm the identity and no score small."""
+def randomize(model: nn.Module) -> nn.Module:
+    """Redraw all parameters, so that no bias is zero, no norm the identity and no score small."""
     generator = torch.Generator().manual_seed(3)
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
@@ -156,7 +156,7 @@ def lively(model: nn.Module) -> nn.Module:
             parameter.data = noise * parameter.size(1) ** -0.5
         else:
             parameter.data = 0.2 * noise + (1.0 if name.endswith("norm.weight") else 0.0)
-    model.tie()
+    model.tie_weights()
     return model
 
 
@@ -169,14 +169,14 @@ def make_model(name: str, **settings: object) -> Model:
     elif family == "gpt":
         model = GPT(GPTConfig(**{**SIZES, "n_layers": 2, "max_length": 64, **GPTS[variation], **settings}))
     else:
-        chosen = {"n_layers": 2, "max_length": 64, "heads": ("masked_words",), "norm_epsilon": 1e-5}
+        chosen = {"n_layers": 2, "max_length": 64, "heads": ("mlm",), "norm_eps": 1e-5}
         model = Bert(BertConfig(**{**SIZES, **chosen, **BERTS[variation], **settings}))
-    return lively(model).eval()
+    return randomize(model).eval()
 
 
 @pytest.fixture(scope="session")
 def make_subject() -> Callable[..., Subject]:
-    """Make a model of a named variation, changed by settings; the test may do with it what it likes."""
+    """Make a model of a named variation, with settings overridden; the test may modify it."""
     return lambda name, **settings: Subject(name, make_model(name, **settings))
 
 
@@ -206,7 +206,7 @@ def transformer(request: pytest.FixtureRequest) -> Transformer:
 
 @pytest.fixture(scope="session")
 def make_batch() -> Callable[..., Batch]:
-    """Make random ids of given lengths; the sources are as long as the other way round unless told."""
+    """Make random ids of given lengths; the source lengths are the reverse unless given."""
 
     def make(lengths: list[int], *, source_lengths: list[int] | None = None, seed: int = 0) -> Batch:
         generator = torch.Generator().manual_seed(seed)

@@ -38,7 +38,7 @@ from reference_weights import (
 )
 from torch import Tensor, nn
 
-from sightline.model import GPT, Bert, BertConfig, GPTConfig, Recorder, Transformer, TransformerConfig
+from sightline.model import GPT, ActivationCache, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ def spread_out(model: nn.Module) -> None:
     """Draw every weight, bias and norm far from its usual beginning, so that no two could be exchanged unseen."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
-        for name, weight in learned(model):
+        for name, weight in trainable(model):
             weight.normal_(std=0.2, generator=generator)  # about √(1 / d_model): values keep their size, layer by layer
             if weight.ndim == 1 and name.endswith("weight"):  # a norm's, which should not flip signs
                 weight.add_(1.0)
 
 
-def learned(model: nn.Module) -> list[tuple[str, Tensor]]:
+def trainable(model: nn.Module) -> list[tuple[str, Tensor]]:
     """Return the weights training would change (not Marian's sinusoids), and Marian's output bias, to it a buffer."""
     weights = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     return weights + [(name, bias) for name, bias in model.named_buffers() if name == "final_logits_bias"]
@@ -104,7 +104,7 @@ def bert_config(**settings: Any) -> transformers.BertConfig:
 
 
 def our_bert(**settings: Any) -> Bert:
-    return Bert(BertConfig(**SIZES, n_layers=ENCODER_LAYERS, max_length=MAX_LENGTH, norm_epsilon=1e-3, **settings))
+    return Bert(BertConfig(**SIZES, n_layers=ENCODER_LAYERS, max_length=MAX_LENGTH, norm_eps=1e-3, **settings))
 
 
 SOURCE_FOR_BERT = {"input_ids": SOURCE.ids, "token_type_ids": SEGMENTS, "attention_mask": SOURCE.real.long()}
@@ -114,11 +114,11 @@ def bert() -> Pair:
     theirs = transformers.BertForPreTraining(bert_config())
     ours = our_bert()
 
-    def run_ours(probe: Recorder, **how: Any) -> Tensor:
-        hidden = ours(SOURCE.ids, segments=SEGMENTS, lengths=SOURCE.lengths, probe=probe, **how)
+    def run_ours(hooks: ActivationCache, **how: Any) -> Tensor:
+        hidden = ours(SOURCE.ids, segments=SEGMENTS, lengths=SOURCE.lengths, hooks=hooks, **how)
         pooled = ours.pool(hidden, lengths=SOURCE.lengths)
-        ours.next_sentence(pooled, probe=probe.within("next_sentence"))
-        return ours.masked_words(hidden, probe=probe.within("masked_words"))
+        ours.nsp(pooled, hooks=hooks.within("nsp"))
+        return ours.mlm(hidden, hooks=hooks.within("mlm"))
 
     def run_theirs() -> Tensor:
         return theirs(**SOURCE_FOR_BERT).prediction_logits
@@ -150,7 +150,7 @@ def gpt2() -> Pair:
         eos_token_id=None,
         attn_implementation="eager",
     )
-    ours = GPT(GPTConfig(**SIZES, n_layers=ENCODER_LAYERS, max_length=MAX_LENGTH, norm_epsilon=1e-3))
+    ours = GPT(GPTConfig(**SIZES, n_layers=ENCODER_LAYERS, max_length=MAX_LENGTH, norm_eps=1e-3))
     return decoder_only(transformers.GPT2LMHeadModel(config), ours, GPT2, GPT2_TAPS)
 
 
@@ -171,8 +171,8 @@ def llama(*, tied: bool = False) -> Pair:
         attn_implementation="eager",
     )
     settings = SIZES | {
-        "n_layers": ENCODER_LAYERS, "n_kv_heads": 2, "activation": "swiglu", "norm": "rms", "norm_epsilon": 1e-3,
-        "positions": "rotary", "rotary_base": 500.0, "max_length": MAX_LENGTH, "bias": False, "tied_output": tied,
+        "n_layers": ENCODER_LAYERS, "n_kv_heads": 2, "activation": "swiglu", "norm": "rms", "norm_eps": 1e-3,
+        "positions": "rope", "rope_theta": 500.0, "max_length": MAX_LENGTH, "bias": False, "tie_embeddings": tied,
     }  # fmt: skip
     return decoder_only(transformers.LlamaForCausalLM(config), GPT(GPTConfig(**settings)), LLAMA, LLAMA_TAPS)
 
@@ -254,7 +254,7 @@ class TorchTranslator(nn.Transformer):
         self.output = nn.Linear(32, TARGET_VOCAB_SIZE)
 
     def forward(self, source: Batch, target: Batch) -> Tensor:
-        """Return the logits; torch's masks are True where one may not look."""
+        """Return the logits; torch's masks are True where attention is forbidden."""
         hidden = super().forward(
             self.source_tokens(source.ids),
             self.target_tokens(target.ids),
@@ -273,16 +273,16 @@ TORCH_TRANSLATOR = TORCH.with_rows(
 )
 
 
-def torch_transformer(*, norm_order: str, activation: str) -> Pair:
-    theirs = TorchTranslator(norm_first=norm_order == "pre", activation=activation)
+def torch_transformer(*, pre_norm: bool, activation: str) -> Pair:
+    theirs = TorchTranslator(norm_first=pre_norm, activation=activation)
     ours = our_transformer(
-        norm_order=norm_order,
+        pre_norm=pre_norm,
         activation=activation,
-        norm_epsilon=1e-3,
+        norm_eps=1e-3,
         dropout=0.0,
         positions="none",
-        scaled_embedding=False,
-        tied_output=False,
+        scale_embeddings=False,
+        tie_embeddings=False,
         output_bias=True,
         target_vocab_size=TARGET_VOCAB_SIZE,
     )
@@ -290,7 +290,7 @@ def torch_transformer(*, norm_order: str, activation: str) -> Pair:
         theirs,
         ours,
         TORCH_TRANSLATOR,
-        TORCH_PRE_NORM_TAPS if norm_order == "pre" else TORCH_TAPS,
+        TORCH_PRE_NORM_TAPS if pre_norm else TORCH_TAPS,
         run_theirs=lambda: theirs(SOURCE, TARGET),
         run_ours=partial(run_transformer, ours),
     )
@@ -306,8 +306,8 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "marian-two-vocabularies": partial(
         marian, theirs_activation="swish", our_activation="silu", target_vocab_size=TARGET_VOCAB_SIZE
     ),
-    "torch-post-norm-relu": partial(torch_transformer, norm_order="post", activation="relu"),
-    "torch-pre-norm-gelu": partial(torch_transformer, norm_order="pre", activation="gelu"),
+    "torch-post-norm-relu": partial(torch_transformer, pre_norm=False, activation="relu"),
+    "torch-pre-norm-gelu": partial(torch_transformer, pre_norm=True, activation="gelu"),
 }
 
 every_pair = pytest.mark.parametrize("make_pair", PAIRS.values(), ids=PAIRS)

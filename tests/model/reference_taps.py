@@ -1,4 +1,4 @@
-"""How a reference is watched and compared: which of their modules computes what which of our points shows."""
+"""How references are recorded and compared: which of their modules corresponds to which of our hook points."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from reference_weights import (
-    renamed,
+    rename,
 )
 from torch import Tensor, nn
 
@@ -75,12 +75,12 @@ class Tap:
 BERT_TAPS = (
     Tap("bert.embeddings", "encoder.embedding.output"),
     Tap("bert.encoder.layer.*.attention.self", "encoder.*.self_attention.weights", its_weights),
-    Tap("bert.encoder.layer.*.attention.self", "encoder.*.self_attention.concatenated"),
+    Tap("bert.encoder.layer.*.attention.self", "encoder.*.self_attention.merged_heads"),
     Tap("bert.encoder.layer.*.attention", "encoder.*.self_attention.norm"),
     Tap("bert.encoder.layer.*.intermediate", "encoder.*.feed_forward.hidden"),
     Tap("bert.encoder.layer.*", "encoder.*.feed_forward.norm"),
-    Tap("cls.predictions", "masked_words.logits"),
-    Tap("cls.seq_relationship", "next_sentence.logits"),
+    Tap("cls.predictions", "mlm.logits"),
+    Tap("cls.seq_relationship", "nsp.logits"),
 )
 
 GPT2_TAPS = (
@@ -135,7 +135,7 @@ TORCH_TAPS = (
 TORCH_PRE_NORM_TAPS = (*TORCH_TAPS, Tap("*.layers.*", "*.*.feed_forward.residual"), Tap("*.norm", "*.final_norm"))
 
 
-def watched(reference: nn.Module, taps: tuple[Tap, ...], run: Callable[[], Tensor]) -> dict[str, Tensor]:
+def record_taps(reference: nn.Module, taps: tuple[Tap, ...], run: Callable[[], Tensor]) -> dict[str, Tensor]:
     """Run a reference; return what its tapped modules computed, under the names of our points."""
     seen: dict[str, Tensor] = {}
 
@@ -146,23 +146,23 @@ def watched(reference: nn.Module, taps: tuple[Tap, ...], run: Callable[[], Tenso
         module.register_forward_hook(partial(keep, point=point, take=tap.take))
         for path, module in reference.named_modules()
         for tap in taps
-        if (point := renamed(path, tap.theirs, tap.ours)) is not None
+        if (point := rename(path, tap.theirs, tap.ours)) is not None
     ]
     run()  # with gradients on: without them torch's encoder would take a fast path past its own modules
     for hook in hooks:
         hook.remove()
-    idle = [tap.theirs for tap in taps if not any(renamed(point, tap.ours, "") is not None for point in seen)]
+    idle = [tap.theirs for tap in taps if not any(rename(point, tap.ours, "") is not None for point in seen)]
     assert not idle, f"the reference has no such modules any more: {idle}"
     return seen
 
 
 def real_values(point: str, value: Tensor) -> Tensor:
     """Leave out what padding computed, which no one defines; keys that are padding stay, as their weight must be 0."""
-    if point.startswith("next_sentence"):  # one row a text
+    if point.startswith("nsp"):  # one row a text
         return value
     if point.endswith(".weights"):
         value = value.transpose(1, 2)  # B T H S
-    batch = SOURCE if point.startswith(("encoder", "masked_words")) else TARGET
+    batch = SOURCE if point.startswith(("encoder", "mlm")) else TARGET
     return value[batch.real]
 
 
@@ -180,6 +180,6 @@ def differences(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dic
 def assert_layers_agree(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
     """Name the first layer that differs; all behind it only inherit the difference."""
     for point, difference in differences(ours, theirs).items():
-        place = point.split(".")
-        layer, where = ".".join(place[:2]), ".".join(place[2:])
+        parts = point.split(".")
+        layer, where = ".".join(parts[:2]), ".".join(parts[2:])
         assert difference <= TOLERANCE, f"layer {layer} differs by {difference:.2g}" + (f" at {where}" if where else "")

@@ -63,8 +63,8 @@ class Table:
         return replace(self, rows=self.rows + rows, aliases=self.aliases + aliases)
 
 
-def renamed(name: str, pattern: str, into: str) -> str | None:
-    """Return `name` under another pattern, or None where it does not match: `renamed("h.3.ln", "h.*.ln", "*.norm")`."""
+def rename(name: str, pattern: str, into: str) -> str | None:
+    """Return `name` under another pattern, or None where it does not match: `rename("h.3.ln", "h.*.ln", "*.norm")`."""
     match = re.fullmatch(re.escape(pattern).replace(r"\*", r"([^.]+)"), name)
     if match is None:
         return None
@@ -86,9 +86,9 @@ def to_theirs(table: Table, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for row in table.rows:
         first, *others = row.our_patterns()
         for name in state:
-            if (theirs := renamed(name, first, row.theirs)) is None:
+            if (theirs := rename(name, first, row.theirs)) is None:
                 continue
-            names = [name, *(str(renamed(name, first, other)) for other in others)]
+            names = [name, *(str(rename(name, first, other)) for other in others)]
             written[theirs] = row.change.together([state[part] for part in names])
             used.update(names)
     complain([f"no row names our {name}" for name in state if name not in used])
@@ -117,7 +117,7 @@ def fill(model: nn.Module, table: Table, state: Mapping[str, Tensor]) -> None:
 
 def read(table: Table, state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """Apply a table's rows; return what they give, and what is wrong."""
-    pending = {name: x for name, x in state.items() if all(renamed(name, c, "") is None for c in table.computed)}
+    pending = {name: x for name, x in state.items() if all(rename(name, c, "") is None for c in table.computed)}
     problems = []
     for second, first in table.aliases:
         if second in pending:
@@ -126,12 +126,12 @@ def read(table: Table, state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], 
                 problems.append(f"{second} and {first} should be one weight, but differ")
     given: dict[str, Tensor] = {}
     for name, tensor in pending.items():
-        rows = [row for row in table.rows if renamed(name, row.theirs, "") is not None]
+        rows = [row for row in table.rows if rename(name, row.theirs, "") is not None]
         if len(rows) != 1:
             problems.append(f"{'no row names' if not rows else 'several rows name'} their {name}")
             continue
         patterns, parts = rows[0].our_patterns(), rows[0].change.apart(tensor)
-        given |= {str(renamed(name, rows[0].theirs, ours)): part for ours, part in zip(patterns, parts, strict=True)}
+        given |= {str(rename(name, rows[0].theirs, ours)): part for ours, part in zip(patterns, parts, strict=True)}
     return given, problems
 
 
@@ -162,24 +162,24 @@ BERT = Table(
         Row("bert.encoder.layer.*.attention.self.value.*", "encoder.layers.*.self_attention.value.*"),
         Row("bert.encoder.layer.*.attention.output.dense.*", "encoder.layers.*.self_attention.output.*"),
         Row("bert.encoder.layer.*.attention.output.LayerNorm.*", "encoder.layers.*.self_attention_norm.*"),
-        Row("bert.encoder.layer.*.intermediate.dense.*", "encoder.layers.*.feed_forward.widen.*"),
-        Row("bert.encoder.layer.*.output.dense.*", "encoder.layers.*.feed_forward.narrow.*"),
+        Row("bert.encoder.layer.*.intermediate.dense.*", "encoder.layers.*.feed_forward.up_proj.*"),
+        Row("bert.encoder.layer.*.output.dense.*", "encoder.layers.*.feed_forward.down_proj.*"),
         Row("bert.encoder.layer.*.output.LayerNorm.*", "encoder.layers.*.feed_forward_norm.*"),
         Row("bert.pooler.dense.*", "pooler.*"),
     )
 )
 
 BERT_PRETRAINING = BERT.with_rows(
-    Row("cls.predictions.transform.dense.*", "heads.masked_words.transform.*"),
-    Row("cls.predictions.transform.LayerNorm.*", "heads.masked_words.norm.*"),
-    Row("cls.predictions.decoder.*", "heads.masked_words.output.*"),
-    Row("cls.seq_relationship.*", "heads.next_sentence.*"),
+    Row("cls.predictions.transform.dense.*", "heads.mlm.transform.*"),
+    Row("cls.predictions.transform.LayerNorm.*", "heads.mlm.norm.*"),
+    Row("cls.predictions.decoder.*", "heads.mlm.output.*"),
+    Row("cls.seq_relationship.*", "heads.nsp.*"),
     aliases=(("cls.predictions.bias", "cls.predictions.decoder.bias"),),
 )
 
 # They call every classifier `classifier`: what it classifies, only the class of their model tells.
-BERT_SEQUENCE_CLASSES = BERT.with_rows(Row("classifier.*", "heads.sequence_classes.*"))
-BERT_TOKEN_CLASSES = BERT.with_rows(Row("classifier.*", "heads.token_classes.*"))
+BERT_SEQUENCE_CLASSES = BERT.with_rows(Row("classifier.*", "heads.sequence_classification.*"))
+BERT_TOKEN_CLASSES = BERT.with_rows(Row("classifier.*", "heads.token_classification.*"))
 
 
 # transformers: GPT2LMHeadModel
@@ -194,10 +194,10 @@ GPT2 = Table(
         Row("transformer.h.*.attn.c_proj.weight", "decoder.layers.*.self_attention.output.weight", TRANSPOSED),
         Row("transformer.h.*.attn.c_proj.bias", "decoder.layers.*.self_attention.output.bias"),
         Row("transformer.h.*.ln_2.*", "decoder.layers.*.feed_forward_norm.*"),
-        Row("transformer.h.*.mlp.c_fc.weight", "decoder.layers.*.feed_forward.widen.weight", TRANSPOSED),
-        Row("transformer.h.*.mlp.c_fc.bias", "decoder.layers.*.feed_forward.widen.bias"),
-        Row("transformer.h.*.mlp.c_proj.weight", "decoder.layers.*.feed_forward.narrow.weight", TRANSPOSED),
-        Row("transformer.h.*.mlp.c_proj.bias", "decoder.layers.*.feed_forward.narrow.bias"),
+        Row("transformer.h.*.mlp.c_fc.weight", "decoder.layers.*.feed_forward.up_proj.weight", TRANSPOSED),
+        Row("transformer.h.*.mlp.c_fc.bias", "decoder.layers.*.feed_forward.up_proj.bias"),
+        Row("transformer.h.*.mlp.c_proj.weight", "decoder.layers.*.feed_forward.down_proj.weight", TRANSPOSED),
+        Row("transformer.h.*.mlp.c_proj.bias", "decoder.layers.*.feed_forward.down_proj.bias"),
         Row("transformer.ln_f.*", "decoder.final_norm.*"),
         Row("lm_head.weight", "output.weight"),
     )
@@ -215,9 +215,9 @@ LLAMA = Table(
         Row("model.layers.*.self_attn.v_proj.*", "decoder.layers.*.self_attention.value.*"),
         Row("model.layers.*.self_attn.o_proj.*", "decoder.layers.*.self_attention.output.*"),
         Row("model.layers.*.post_attention_layernorm.weight", "decoder.layers.*.feed_forward_norm.weight"),
-        Row("model.layers.*.mlp.up_proj.*", "decoder.layers.*.feed_forward.widen.*"),
-        Row("model.layers.*.mlp.gate_proj.*", "decoder.layers.*.feed_forward.gate.*"),
-        Row("model.layers.*.mlp.down_proj.*", "decoder.layers.*.feed_forward.narrow.*"),
+        Row("model.layers.*.mlp.up_proj.*", "decoder.layers.*.feed_forward.up_proj.*"),
+        Row("model.layers.*.mlp.gate_proj.*", "decoder.layers.*.feed_forward.gate_proj.*"),
+        Row("model.layers.*.mlp.down_proj.*", "decoder.layers.*.feed_forward.down_proj.*"),
         Row("model.norm.weight", "decoder.final_norm.weight"),
         Row("lm_head.weight", "output.weight"),
     )
@@ -240,8 +240,8 @@ MARIAN = Table(
         Row("model.*.layers.*.encoder_attn.v_proj.*", "*.layers.*.cross_attention.value.*"),
         Row("model.*.layers.*.encoder_attn.out_proj.*", "*.layers.*.cross_attention.output.*"),
         Row("model.*.layers.*.encoder_attn_layer_norm.*", "*.layers.*.cross_attention_norm.*"),
-        Row("model.*.layers.*.fc1.*", "*.layers.*.feed_forward.widen.*"),
-        Row("model.*.layers.*.fc2.*", "*.layers.*.feed_forward.narrow.*"),
+        Row("model.*.layers.*.fc1.*", "*.layers.*.feed_forward.up_proj.*"),
+        Row("model.*.layers.*.fc2.*", "*.layers.*.feed_forward.down_proj.*"),
         Row("model.*.layers.*.final_layer_norm.*", "*.layers.*.feed_forward_norm.*"),
         Row("lm_head.weight", "output.weight"),
         Row("final_logits_bias", "output.bias", ONE_ROW),
@@ -261,8 +261,8 @@ TORCH = Table(
         Row("*.layers.*.multihead_attn.in_proj_weight", "*.layers.*.cross_attention.{part}.weight", FUSED),
         Row("*.layers.*.multihead_attn.in_proj_bias", "*.layers.*.cross_attention.{part}.bias", FUSED),
         Row("*.layers.*.multihead_attn.out_proj.*", "*.layers.*.cross_attention.output.*"),
-        Row("*.layers.*.linear1.*", "*.layers.*.feed_forward.widen.*"),
-        Row("*.layers.*.linear2.*", "*.layers.*.feed_forward.narrow.*"),
+        Row("*.layers.*.linear1.*", "*.layers.*.feed_forward.up_proj.*"),
+        Row("*.layers.*.linear2.*", "*.layers.*.feed_forward.down_proj.*"),
         Row("*.layers.*.norm1.*", "*.layers.*.self_attention_norm.*"),
         Row("encoder.layers.*.norm2.*", "encoder.layers.*.feed_forward_norm.*"),
         Row("decoder.layers.*.norm2.*", "decoder.layers.*.cross_attention_norm.*"),

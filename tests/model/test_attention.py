@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from sightline.model.attention import MANY_ROWS, MultiHeadAttention, attend, attend_fused, joined, softmax_or_zero
-from sightline.model.masks import Mask, look_ahead_mask, padding_mask
+from sightline.model.attention import (
+    MIN_ROWS_TO_FUSE,
+    MultiHeadAttention,
+    attend,
+    attend_fused,
+    fused_projection,
+    softmax_or_zero,
+)
+from sightline.model.hooks import ActivationCache, Hooks
+from sightline.model.masks import Mask, causal_mask, padding_mask
 from sightline.model.packing import Layout
-from sightline.model.probe import Probe, Recorder
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 STEPS = ["scores", "scaled", "masked", "weights"]
@@ -31,14 +38,14 @@ def heads(*shape):
     return tuple(torch.randn(*shape, requires_grad=True) for _ in range(3))
 
 
-def blind_in_the_middle():
-    """A mask under which the second query of the first row may look at nothing."""
+def masked_query():
+    """A mask under which the second query of the first row may attend to nothing."""
     allowed = torch.ones(2, 1, 3, 3, dtype=torch.bool)
     allowed[0, :, 1] = False
     return Mask.of(allowed)
 
 
-def unpadded(x):
+def full_layout(x):
     return Layout.of(torch.zeros(x.shape[:2], dtype=torch.long))
 
 
@@ -67,10 +74,10 @@ def test_attend_mixes_the_values_by_the_worked_example_s_weights():
     ],
 )
 def test_attend_shows_each_step_of_the_worked_example(point, expected):
-    """Whoever watches sees the very numbers of the tutorial (spec 1.2, 9.2)."""
-    recorder = Recorder(*STEPS)
-    attend(*worked_example(), probe=recorder)
-    assert [f"{x:.4f}" for x in recorder[point].flatten().tolist()] == expected
+    """The hooks see the numbers of the tutorial (spec 1.2, 9.2)."""
+    activations = ActivationCache(*STEPS)
+    attend(*worked_example(), hooks=activations)
+    assert [f"{x:.4f}" for x in activations[point].flatten().tolist()] == expected
 
 
 def test_attention_takes_its_steps_in_the_fixed_order():
@@ -78,26 +85,26 @@ def test_attention_takes_its_steps_in_the_fixed_order():
     order = []
     attention = MultiHeadAttention(d_model=8, n_heads=2)
     x = torch.randn(1, 3, 8)
-    attention(x, layout=unpadded(x), mask=None, probe=Probe({"*": lambda name, _: order.append(name)}))
-    assert order == ["query", "key", "value", *STEPS, "mixed", "concatenated", "output"]
+    attention(x, layout=full_layout(x), mask=None, hooks=Hooks({"*": lambda name, _: order.append(name)}))
+    assert order == ["query", "key", "value", *STEPS, "head_outputs", "merged_heads", "output"]
 
 
 @pytest.mark.parametrize("point", STEPS)
-def test_attention_goes_on_with_what_a_step_was_changed_to(point):
-    """A step that is shown but not used would make the picture a lie."""
+def test_attention_continues_with_the_value_a_hook_returns(point):
+    """A value that is shown but not used would be misleading."""
     attention = MultiHeadAttention(d_model=8, n_heads=2)
     x = torch.randn(1, 3, 8)
-    plain = attention(x, layout=unpadded(x), mask=None)
-    bent = attention(x, layout=unpadded(x), mask=None, probe=Probe({point: lambda _, v: v * torch.rand(v.shape)}))
-    assert not torch.allclose(plain, bent)
+    plain = attention(x, layout=full_layout(x), mask=None)
+    changed = attention(x, layout=full_layout(x), mask=None, hooks=Hooks({point: lambda _, v: v * torch.rand(v.shape)}))
+    assert not torch.allclose(plain, changed)
 
 
 def test_attend_adds_the_mask_after_scaling():
     """A mask of finite numbers must not be divided by √d (spec 1.4)."""
     query, key, value = worked_example()
-    recorder = Recorder(*STEPS)
-    attend(query, key, value, Mask(torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])), probe=recorder)
-    assert_close(recorder["masked"] - recorder["scaled"], torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]]))
+    activations = ActivationCache(*STEPS)
+    attend(query, key, value, Mask(torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]])), hooks=activations)
+    assert_close(activations["masked"] - activations["scaled"], torch.tensor([[[[0.0, 1.0, 2.0, 3.0]]]]))
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(1, 6))
@@ -118,39 +125,39 @@ def test_attend_gives_weights_that_sum_to_one_where_anything_is_seen(seed, n):
     assert_close(weights.sum(-1), allowed.any(-1).expand(2, 2, n).float(), **CLOSE)
 
 
-def test_attend_under_both_masks_looks_at_nothing_hidden_by_either():
-    """Padding and look-ahead compose (spec 1.4)."""
-    allowed = padding_mask(torch.tensor([2, 4]), 4) & look_ahead_mask(4)
+def test_attend_under_both_masks_attends_to_nothing_hidden_by_either():
+    """Padding and causal masks compose (spec 1.4)."""
+    allowed = padding_mask(torch.tensor([2, 4]), 4) & causal_mask(4)
     _, weights = attend(*heads(2, 2, 4, 4), Mask.of(allowed))
     seen = (weights > 0).any(1)
     assert torch.equal(seen, torch.stack([torch.ones(4, 4).tril() * (torch.arange(4) < n) for n in (2, 4)]).bool())
 
 
 @pytest.mark.parametrize("formula", [lambda *a: attend(*a)[0], attend_fused], ids=["explicit", "fused"])
-class TestABlindQuery:
-    """A query that may look at nothing (spec 1.4), on both paths."""
+class TestAFullyMaskedQuery:
+    """A query that may attend to nothing (spec 1.4), on both paths."""
 
     def test_gives_zeros(self, formula):
-        """Never NaN, and not the mean of what it may not see."""
-        mixed = formula(*heads(2, 2, 3, 4), blind_in_the_middle())
+        """Never NaN, and not the mean of the masked values."""
+        mixed = formula(*heads(2, 2, 3, 4), masked_query())
         assert (mixed[0, :, 1] == 0).all()
 
     def test_passes_back_finite_gradients(self, formula):
         """One NaN gradient ruins a whole training run."""
         inputs = heads(2, 2, 3, 4)
-        gradients = torch.autograd.grad(formula(*inputs, blind_in_the_middle()).square().sum(), inputs)
+        gradients = torch.autograd.grad(formula(*inputs, masked_query()).square().sum(), inputs)
         assert all(gradient.isfinite().all() for gradient in gradients)
 
     def test_passes_back_nothing_to_itself(self, formula):
         """What gave a constant has no gradient."""
         inputs = heads(2, 2, 3, 4)
-        (gradient, *_) = torch.autograd.grad(formula(*inputs, blind_in_the_middle()).sum(), inputs)
+        (gradient, *_) = torch.autograd.grad(formula(*inputs, masked_query()).sum(), inputs)
         assert (gradient[0, :, 1] == 0).all()
 
     def test_leaves_the_others_alone(self, formula):
-        """Its neighbours mix what they would without it."""
+        """Its neighbors mix what they would without it."""
         inputs = heads(2, 2, 3, 4)
-        mixed, free = formula(*inputs, blind_in_the_middle()), formula(*inputs)
+        mixed, free = formula(*inputs, masked_query()), formula(*inputs)
         assert_close(mixed[0, :, [0, 2]], free[0, :, [0, 2]], **CLOSE)
 
 
@@ -161,18 +168,18 @@ def test_softmax_or_zero_is_softmax_where_anything_is_seen():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("masked", ["none", "look_ahead", "padding"])
+@pytest.mark.parametrize("masked", ["none", "causal", "padding"])
 def test_attend_fused_equals_attend(groups, masked):
     """The kernel must only save time and memory."""
     query = torch.randn(2, 4, 5, 8)
     key, value = torch.randn(2, 2, groups, 5, 8)
     padding = Mask.of(padding_mask(torch.tensor([2, 5]), 5))
-    mask = {"none": None, "look_ahead": Mask.look_ahead(5), "padding": padding}[masked]
+    mask = {"none": None, "causal": Mask.causal(5), "padding": padding}[masked]
     assert_close(attend_fused(query, key, value, mask), attend(query, key, value, mask)[0], **CLOSE)
 
 
-def test_attend_lets_neighbouring_heads_share_keys():
-    """With grouped keys, heads 0 and 1 ask the first group, 2 and 3 the second, as in Llama's weights."""
+def test_attend_lets_neighboring_heads_share_keys():
+    """With grouped keys, heads 0 and 1 use the first group, 2 and 3 the second, as in Llama's weights."""
     query, (key, value) = torch.randn(1, 4, 3, 8), torch.randn(2, 1, 2, 3, 8)
     mixed, _ = attend(query, key, value)
     for head, group in enumerate((0, 0, 1, 1)):
@@ -186,7 +193,7 @@ def test_attention_with_one_head_is_plain_attention():
     x = torch.randn(2, 5, 8)
     query, key, value = attention.query(x), attention.key(x), attention.value(x)
     plain = torch.softmax(query @ key.transpose(1, 2) / math.sqrt(8), dim=-1) @ value
-    assert_close(attention(x, layout=unpadded(x), mask=None), attention.output(plain), **CLOSE)
+    assert_close(attention(x, layout=full_layout(x), mask=None), attention.output(plain), **CLOSE)
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 4, 8])
@@ -199,7 +206,7 @@ def test_attention_is_its_heads_side_by_side(n_heads):
         torch.softmax(query @ key.transpose(1, 2) / math.sqrt(8 // n_heads), dim=-1) @ value
         for query, key, value in zip(*parts, strict=True)
     ]
-    assert_close(attention(x, layout=unpadded(x), mask=None), attention.output(torch.cat(alone, dim=-1)), **CLOSE)
+    assert_close(attention(x, layout=full_layout(x), mask=None), attention.output(torch.cat(alone, dim=-1)), **CLOSE)
 
 
 def test_attention_projects_queries_keys_and_values_separately():
@@ -209,21 +216,21 @@ def test_attention_projects_queries_keys_and_values_separately():
     assert len(pointers) == 3
 
 
-def test_attention_across_takes_queries_from_x_and_the_rest_from_memory():
+def test_cross_attention_takes_queries_from_x_and_the_rest_from_the_encoder_output():
     """Queries come from the decoder, keys and values from the encoder; one tutorial swaps them (spec 1.6)."""
     attention = MultiHeadAttention(d_model=8, n_heads=1)
-    x, memory = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
-    plain = torch.softmax(attention.query(x) @ attention.key(memory).mT / math.sqrt(8), dim=-1) @ attention.value(
-        memory
-    )
-    seen = attention.across(x, attention.remember(memory, unpadded(memory)), layout=unpadded(x), mask=None)
-    assert_close(seen, attention.output(plain), **CLOSE)
+    x, encoder_output = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
+    query, key, value = attention.query(x), attention.key(encoder_output), attention.value(encoder_output)
+    plain = torch.softmax(query @ key.mT / math.sqrt(8), dim=-1) @ value
+    cross_kv = attention.project_cross_kv(encoder_output, full_layout(encoder_output))
+    mixed = attention.cross_attend(x, cross_kv, layout=full_layout(x), mask=None)
+    assert_close(mixed, attention.output(plain), **CLOSE)
 
 
-@pytest.mark.parametrize("n_rows", [MANY_ROWS - 1, MANY_ROWS])
+@pytest.mark.parametrize("n_rows", [MIN_ROWS_TO_FUSE - 1, MIN_ROWS_TO_FUSE])
 @pytest.mark.parametrize("bias", [True, False])
-def test_joined_equals_each_projection_by_itself(n_rows, bias):
-    """Few rows and many take different ways to the same numbers."""
+def test_fused_projection_equals_separate_projections(n_rows, bias):
+    """Few rows and many take different paths to the same numbers."""
     linears = [torch.nn.Linear(8, width, bias=bias) for width in (8, 4, 4)]
     x = torch.randn(n_rows, 8)
-    assert_close(joined(x, *linears), torch.cat([linear(x) for linear in linears], dim=-1), **CLOSE)
+    assert_close(fused_projection(x, *linears), torch.cat([linear(x) for linear in linears], dim=-1), **CLOSE)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError, SettingsError
-from sightline.model import Recorder
-from sightline.model.bert import first_of
+from sightline.model import ActivationCache
+from sightline.model.bert import select_first
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
-ALL_HEADS = ("masked_words", "next_sentence", "sequence_classes", "token_classes")
+ALL_HEADS = ("mlm", "nsp", "sequence_classification", "token_classification")
 
 
 @pytest.fixture(scope="module")
@@ -32,56 +32,56 @@ def test_bert_gives_every_token_a_vector(hidden):
 @pytest.mark.parametrize(
     ("head", "shape"),
     [
-        ("masked_words", (3, 7, 20)),
-        ("token_classes", (3, 7, 5)),
-        ("sequence_classes", (3, 5)),
-        ("next_sentence", (3, 2)),
+        ("mlm", (3, 7, 20)),
+        ("token_classification", (3, 7, 5)),
+        ("sequence_classification", (3, 5)),
+        ("nsp", (3, 2)),
     ],
 )
 def test_head_gives_scores_of_its_shape(bert, hidden, head, shape):
-    """Words and classes at each token, classes and order for each text."""
-    given = hidden if head in ("masked_words", "token_classes") else bert.pool(hidden)
+    """Vocabulary and classes at each token, classes and order for each text."""
+    given = hidden if head in ("mlm", "token_classification") else bert.pool(hidden)
     assert getattr(bert, head)(given).shape == shape
 
 
 @pytest.mark.parametrize("head", ALL_HEADS)
-def test_head_shows_its_scores_to_the_probe(bert, hidden, head):
-    """Output probabilities can be watched whatever the head."""
-    recorder = Recorder("logits")
-    given = hidden if head in ("masked_words", "token_classes") else bert.pool(hidden)
-    scores = getattr(bert, head)(given, probe=recorder)
-    assert torch.equal(recorder["logits"], scores)
+def test_head_passes_its_logits_to_the_hooks(bert, hidden, head):
+    """The output of every head can be hooked."""
+    activations = ActivationCache("logits")
+    given = hidden if head in ("mlm", "token_classification") else bert.pool(hidden)
+    scores = getattr(bert, head)(given, hooks=activations)
+    assert torch.equal(activations["logits"], scores)
 
 
-def test_masked_words_is_a_layer_a_norm_and_the_tied_projection(bert, hidden):
+def test_mlm_is_a_layer_a_norm_and_the_tied_projection(bert, hidden):
     """BERT's head transforms before it compares with the word vectors."""
-    head = bert.heads["masked_words"]
+    head = bert.heads["mlm"]
     features = head.norm(torch.nn.functional.gelu(head.transform(hidden)))
     expected = features @ bert.embedding.tokens.weight.T + head.output.bias
-    assert_close(bert.masked_words(hidden), expected, **CLOSE)
+    assert_close(bert.mlm(hidden), expected, **CLOSE)
 
 
-def test_masked_words_shares_the_word_vectors(bert):
+def test_mlm_shares_the_word_vectors(bert):
     """One table in and out."""
-    assert bert.heads["masked_words"].output.weight is bert.embedding.tokens.weight
+    assert bert.heads["mlm"].output.weight is bert.embedding.tokens.weight
 
 
-def test_masked_words_untied_has_a_projection_of_its_own(make_subject):
+def test_mlm_untied_has_a_projection_of_its_own(make_subject):
     """The switch works."""
     bert = make_subject("bert-untied").model
-    assert bert.heads["masked_words"].output.weight is not bert.embedding.tokens.weight
+    assert bert.heads["mlm"].output.weight is not bert.embedding.tokens.weight
 
 
-def test_tie_makes_exchanged_weights_one_again(make_subject):
+def test_tie_weights_shares_replaced_weights_again(make_subject):
     """Loading weights replaces parameters."""
     bert = make_subject("bert-bert").model
     bert.embedding.tokens.weight = torch.nn.Parameter(torch.randn(20, 16))
-    bert.tie()
-    assert bert.heads["masked_words"].output.weight is bert.embedding.tokens.weight
+    bert.tie_weights()
+    assert bert.heads["mlm"].output.weight is bert.embedding.tokens.weight
 
 
 def test_pool_is_the_tanh_of_a_map_of_the_first_token(bert, hidden):
-    """[CLS] speaks for the text (spec 6.3)."""
+    """[CLS] represents the text (spec 6.3)."""
     assert_close(bert.pool(hidden), torch.tanh(bert.pooler(hidden[:, 0])), **CLOSE)
 
 
@@ -98,40 +98,40 @@ def test_pool_of_packed_rows_equals_that_of_the_grid(bert, make_batch, lengths):
 
 
 def test_first_of_packed_rows_needs_their_lengths():
-    """Without them nobody knows where a text begins."""
+    """Without them the starts of the texts are unknown."""
     with pytest.raises(InputError, match="packed rows need the lengths of their texts"):
-        first_of(torch.zeros(4, 8), None)
+        select_first(torch.zeros(4, 8), None)
 
 
-@pytest.mark.parametrize("head", [h for h in ALL_HEADS if h != "masked_words"])
+@pytest.mark.parametrize("head", [h for h in ALL_HEADS if h != "mlm"])
 def test_missing_head_is_refused_by_name(make_subject, head):
-    """The person learns which heads there are."""
+    """The error lists the heads there are."""
     bert = make_subject("bert-bert").model
-    with pytest.raises(SettingsError, match=f"this model has no head '{head}', only masked_words"):
+    with pytest.raises(SettingsError, match=f"this model has no head '{head}', only mlm"):
         getattr(bert, head)(torch.zeros(2, 16))
 
 
 def test_missing_pooler_is_refused(make_subject):
-    """A model of words has no opinion of texts."""
-    with pytest.raises(SettingsError, match="this model has no head for whole texts, only masked_words"):
+    """A model with token-level heads only has no pooler."""
+    with pytest.raises(SettingsError, match="this model has no head for whole texts, only mlm"):
         make_subject("bert-bert").model.pool(torch.zeros(2, 3, 16))
 
 
 def test_model_without_heads_says_none(make_subject):
     """An empty list reads as a mistake."""
-    with pytest.raises(SettingsError, match="no head 'masked_words', only none"):
-        make_subject("bert-bert", heads=()).model.masked_words(torch.zeros(2, 16))
+    with pytest.raises(SettingsError, match="no head 'mlm', only none"):
+        make_subject("bert-bert", heads=()).model.mlm(torch.zeros(2, 16))
 
 
 @pytest.mark.parametrize(("heads", "has_pooler"), [
-    (("masked_words",), False), (("token_classes",), False), (("next_sentence",), True), (("sequence_classes",), True),
+    (("mlm",), False), (("token_classification",), False), (("nsp",), True), (("sequence_classification",), True),
 ])  # fmt: skip
 def test_pooler_exists_only_for_heads_that_need_it(make_subject, heads, has_pooler):
-    """A weight nobody trains should not be there."""
+    """No weights without training signal."""
     assert (make_subject("bert-bert", heads=heads).model.pooler is not None) == has_pooler
 
 
-@pytest.mark.parametrize("head", ["token_classes", "sequence_classes"])
+@pytest.mark.parametrize("head", ["token_classification", "sequence_classification"])
 def test_class_heads_drop_in_training(make_subject, head):
     """Fine-tuning on few examples needs it (spec 6.4)."""
     bert = make_subject("bert-bert", heads=(head,), dropout=0.5).model.train()

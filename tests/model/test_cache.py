@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError
-from sightline.model import Recorder, Transformer
-from sightline.model.cache import Cache, last_of, leaders_of
+from sightline.model import ActivationCache, Transformer
+from sightline.model.cache import KVCache, group_leaders, select_last
 from sightline.model.config import BlockConfig
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 
 
 def cache_of(state):
-    return state if isinstance(state, Cache) else state.cache
+    return state if isinstance(state, KVCache) else state.cache
 
 
 def scores_of(subject, batch, histories):
@@ -36,7 +36,7 @@ def scores_of(subject, batch, histories):
 
 
 @pytest.fixture
-def treacherous_memory():
+def nan_filled_memory():
     """Fill all memory that is allocated without a value with NaN."""
     assert torch.utils.deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
@@ -49,9 +49,9 @@ def test_cached_one_by_one_equals_uncached(causal, make_batch):
     """The cache must only save work; room for two tokens grows to nine on the way."""
     batch = make_batch([9, 9, 9], source_lengths=[5, 2, 6])
     expected, state = causal.run(batch), causal.start(batch, capacity=2)
-    for place in range(9):
-        scores, state = causal.model.step(batch.ids[:, place : place + 1], state)
-        assert_close(scores, expected[:, place], **CLOSE)
+    for position in range(9):
+        scores, state = causal.model.step(batch.ids[:, position : position + 1], state)
+        assert_close(scores, expected[:, position], **CLOSE)
 
 
 @torch.no_grad()
@@ -66,7 +66,7 @@ def test_cached_in_chunks_equals_uncached(causal, make_batch):
 
 @torch.no_grad()
 def test_cached_ragged_prompts_equal_uncached(causal, batch):
-    """Prompts of different lengths, right-padded, are continued side by side, by tokens and by ragged chunks."""
+    """Right-padded prompts of different lengths are continued together, by tokens and by ragged chunks."""
     histories = [(row, batch.ids[row, : batch.lengths[row]].tolist()) for row in range(3)]
     scores, state = causal.model.step(batch.ids, causal.start(batch, capacity=3), lengths=batch.lengths)
     assert_close(scores, scores_of(causal, batch, histories), **CLOSE)
@@ -79,19 +79,19 @@ def test_cached_ragged_prompts_equal_uncached(causal, batch):
 
 
 @torch.no_grad()
-def test_cached_watched_equals_unwatched(causal, batch):
-    """Watching a step must not change it, nor what is remembered of it."""
+def test_cached_with_hooks_equals_without(causal, batch):
+    """Hooking a step must not change it, nor what is cached."""
     states = [causal.start(batch) for _ in range(2)]
-    for place in range(3):
-        ids = batch.ids[:, place : place + 1]
+    for position in range(3):
+        ids = batch.ids[:, position : position + 1]
         plain, states[0] = causal.model.step(ids, states[0])
-        watched, states[1] = causal.model.step(ids, states[1], probe=Recorder("*"))
+        watched, states[1] = causal.model.step(ids, states[1], hooks=ActivationCache("*"))
         assert_close(watched, plain, **CLOSE)
 
 
 @st.composite
-def courses(draw):
-    """Sentences, then a course of steps, each a new order of the rows (or none) and new tokens (ragged or not)."""
+def schedules(draw):
+    """Sentences, then several steps, each a new order of the rows (or none) and new tokens (ragged or not)."""
     n_sentences = n_rows = draw(st.integers(1, 3))
     steps = []
     for index in range(draw(st.integers(2, 5))):
@@ -106,11 +106,11 @@ def courses(draw):
 
 
 @settings(max_examples=12)
-@given(course=courses(), seed=st.integers(0, 99))
+@given(schedule=schedules(), seed=st.integers(0, 99))
 @torch.no_grad()
-def test_any_course_of_steps_and_reorders_equals_decoding_from_scratch(decoder, make_batch, course, seed):
-    """Permuted, doubled, dropped or ungrouped, rows of any lengths carry their own history and memory with them."""
-    n_sentences, steps = course
+def test_any_steps_and_reorders_equal_decoding_from_scratch(decoder, make_batch, schedule, seed):
+    """Permuted, duplicated, dropped or ungrouped, rows of any length keep their own history and source."""
+    n_sentences, steps = schedule
     batch = make_batch([1] * n_sentences, source_lengths=[3, 1, 4][:n_sentences], seed=seed)
     generator = torch.Generator().manual_seed(seed)
     state, histories = decoder.start(batch, capacity=2), [(row, []) for row in range(n_sentences)]
@@ -136,11 +136,11 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("ragged", [False, True], ids=["even", "ragged"])
+@pytest.mark.parametrize("ragged", [False, True], ids=["uniform", "ragged"])
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
 @torch.no_grad()
-def test_reordered_rows_go_on_as_the_rows_they_were(decoder, batch, order, ragged):
-    """Beam search stands on this."""
+def test_reordered_rows_continue_as_the_rows_they_were(decoder, batch, order, ragged):
+    """Beam search relies on this."""
     histories = [(row, batch.ids[row, : batch.lengths[row] if ragged else 7].tolist()) for row in range(3)]
     _, state = decoder.model.step(batch.ids, decoder.start(batch), lengths=batch.lengths if ragged else None)
     state, histories = state.reorder(torch.tensor(order)), [histories[row] for row in order]
@@ -151,22 +151,22 @@ def test_reordered_rows_go_on_as_the_rows_they_were(decoder, batch, order, ragge
         assert_close(scores, scores_of(decoder, batch, histories), **CLOSE)
 
 
-@pytest.mark.usefixtures("treacherous_memory")
+@pytest.mark.usefixtures("nan_filled_memory")
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 2, 0, 1], [2, 0]], ids=["stay", "expand", "drop"])
 @torch.no_grad()
-def test_ragged_rows_never_see_memory_that_holds_no_token(decoder, batch, order):
-    """Room not yet written may hold anything, NaN too; a weight of zero does not make NaN vanish."""
+def test_ragged_rows_never_attend_to_unwritten_memory(decoder, batch, order):
+    """Unwritten room may hold anything, even NaN; a weight of zero does not remove NaN."""
     _, state = decoder.model.step(batch.ids, decoder.start(batch, capacity=8), lengths=batch.lengths)
     state = state.reorder(torch.tensor(order))
-    for place in range(4):
+    for position in range(4):
         scores, state = decoder.model.step(batch.ids.repeat(2, 1)[: len(order), :1], state)
-        assert scores.isfinite().all(), f"step {place}"
+        assert scores.isfinite().all(), f"step {position}"
 
 
-@pytest.mark.usefixtures("treacherous_memory")
+@pytest.mark.usefixtures("nan_filled_memory")
 @torch.no_grad()
-def test_even_rows_never_see_memory_that_holds_no_token(decoder, make_batch):
-    """The same for rows of one length, which grow and change places."""
+def test_rows_of_one_length_never_attend_to_unwritten_memory(decoder, make_batch):
+    """The same for rows of one length, which grow and are reordered."""
     batch = make_batch([4, 4, 4])
     state = decoder.start(batch, capacity=2)
     for order in ([0, 1, 2], [0, 0, 1, 1, 2, 2], [5, 0]):
@@ -176,39 +176,39 @@ def test_even_rows_never_see_memory_that_holds_no_token(decoder, make_batch):
 
 @torch.no_grad()
 @pytest.mark.parametrize(("n_new", "watched"), [(3, False), (1, True)], ids=["fused", "explicit"])
-def test_beams_that_share_a_memory_equal_rows_with_one_each(transformer, batch, n_new, watched):
+def test_beams_that_share_a_source_equal_rows_with_one_each(transformer, batch, n_new, watched):
     """Sharing must only save memory; the sources are of different lengths."""
     shared = transformer.start(transformer.encode(batch.source, lengths=batch.source_lengths))
     shared.reorder(torch.arange(3).repeat_interleave(4))
     lengths = batch.source_lengths.repeat_interleave(4)
     own = transformer.start(transformer.encode(batch.source.repeat_interleave(4, dim=0), lengths=lengths))
-    assert (shared.n_memories, own.n_memories) == (3, 12)
+    assert (shared.n_sources, own.n_sources) == (3, 12)
     for _ in range(2):
         ids = torch.randint(20, (12, n_new))
-        options = {"probe": Recorder("*")} if watched else {}
+        options = {"hooks": ActivationCache("*")} if watched else {}
         (one, shared), (other, own) = transformer.step(ids, shared, **options), transformer.step(ids, own)
         assert_close(one, other, **CLOSE)
 
 
 @pytest.mark.parametrize("order", [[0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 1, 2, 2, 2]])
-def test_expanding_to_beams_keeps_one_memory_a_sentence(make_subject, batch, order):
-    """Beams multiply what is decoded, not what was read."""
+def test_expanding_to_beams_keeps_one_source_per_sentence(make_subject, batch, order):
+    """Beams multiply what is decoded, not the encoder's output."""
     state = make_subject("transformer-paper").start(batch)
-    memory = state.memory
-    assert state.reorder(torch.tensor(order)).memory is memory
+    cross_kv = state.cross_kv
+    assert state.reorder(torch.tensor(order)).cross_kv is cross_kv
 
 
-def test_beams_changing_places_within_a_sentence_leave_its_memory_alone(make_subject, batch):
+def test_reordering_beams_within_a_sentence_does_not_touch_cross_kv(make_subject, batch):
     """The ordinary step of beam search touches the small cache only."""
     state = make_subject("transformer-paper").start(batch).reorder(torch.arange(3).repeat_interleave(2))
-    memory = state.memory
-    assert state.reorder(torch.tensor([1, 0, 2, 2, 5, 4])).memory is memory
+    cross_kv = state.cross_kv
+    assert state.reorder(torch.tensor([1, 0, 2, 2, 5, 4])).cross_kv is cross_kv
 
 
-def test_a_finished_sentence_is_forgotten(make_subject, batch):
-    """Its memory leaves with its rows, the others go on sharing."""
+def test_source_of_a_finished_sentence_is_dropped(make_subject, batch):
+    """Its source is dropped with its rows; the others continue to share."""
     state = make_subject("transformer-paper").start(batch).reorder(torch.arange(3).repeat_interleave(2))
-    assert state.reorder(torch.tensor([0, 1, 4, 5])).n_memories == 2
+    assert state.reorder(torch.tensor([0, 1, 4, 5])).n_sources == 2
 
 
 @pytest.mark.parametrize(
@@ -224,16 +224,16 @@ def test_a_finished_sentence_is_forgotten(make_subject, batch):
         ([], []),
     ],
 )
-def test_rows_that_can_share_a_memory_are_found(wanted, leaders):
-    """Equal groups in a row share, copies (2 and 3) count as one sentence; anything else gets a memory a row."""
+def test_rows_that_can_share_a_source_are_found(wanted, leaders):
+    """Adjacent groups of equal size share, copies (2 and 3) count as one sentence; otherwise each row gets its own."""
     sentences = torch.tensor([0, 1, 7, 7])
-    assert leaders_of(torch.tensor(wanted, dtype=torch.long), sentences).tolist() == leaders
+    assert group_leaders(torch.tensor(wanted, dtype=torch.long), sentences).tolist() == leaders
 
 
 def filled_cache(n_rows=3, n_tokens=2, capacity=5):
     """A cache of random tokens whose unused room holds a mark."""
     config = BlockConfig(vocab_size=5, d_model=8, n_heads=2, d_ff=8)
-    cache = Cache.empty(config, n_layers=2, n_rows=n_rows, capacity=capacity, like=torch.zeros(1))
+    cache = KVCache.empty(config, n_layers=2, n_rows=n_rows, capacity=capacity, like=torch.zeros(1))
     cache.buffer.fill_(-7.0)
     cache.buffer[..., :n_tokens, :] = torch.randn(2, 2, n_rows, 2, n_tokens, 4)
     cache.advance(n_tokens)
@@ -274,14 +274,14 @@ def test_reorder_copies_only_rows_that_move(monkeypatch):
 
 
 def test_reorder_leaves_unused_room_alone():
-    """Only the positions in use are moved: each row's room keeps the mark of its own place."""
+    """Only the positions in use are moved: each row's room keeps its own mark."""
     cache = filled_cache()
     cache.buffer[..., 2:, :] = torch.arange(3.0)[:, None, None, None]
     cache.reorder(torch.tensor([2, 1, 0]))
     assert torch.equal(cache.buffer[0, 0, :, 0, 2, 0], torch.arange(3.0))
 
 
-def test_reserve_keeps_what_is_remembered():
+def test_reserve_keeps_the_cached_tokens():
     """Growing copies the tokens so far."""
     cache = filled_cache(n_tokens=2, capacity=3)
     before = cache.buffer[..., :2, :].clone()
@@ -295,31 +295,31 @@ def test_reserve_doubles_or_takes_what_is_needed(capacity, n_new, expected):
     assert filled_cache(n_tokens=2, capacity=capacity).reserve(n_new).buffer.size(4) == expected
 
 
-def test_cache_of_even_rows_needs_no_mask_for_one_token():
-    """The newest token sees everything: the kernel gets no mask to read."""
+def test_cache_of_rows_of_one_length_needs_no_mask_for_one_token():
+    """The newest token attends to everything: the kernel gets no mask to read."""
     assert filled_cache().mask(1, torch.float32) is None
 
 
-def test_cache_is_even_again_when_lengths_meet():
-    """Rows that have caught up take the fast way again."""
+def test_cache_is_uniform_again_when_lengths_are_equal():
+    """Rows that have caught up take the fast path again."""
     cache = filled_cache()
     cache.reserve(9).advance(3, torch.tensor([1, 2, 3]))
-    assert not cache.is_even
+    assert not cache.is_uniform
     cache.advance(3, torch.tensor([3, 2, 1]))
-    assert cache.is_even
+    assert cache.is_uniform
 
 
-def test_cache_is_even_again_when_only_rows_of_one_length_are_kept():
-    """A dropped straggler must not slow those that stay, nor a dropped long row keep its room in sight."""
+def test_cache_is_uniform_again_when_only_rows_of_one_length_are_kept():
+    """A dropped straggler must not slow those that stay, nor a dropped long row keep its room in use."""
     cache = filled_cache()
     cache.reserve(9).advance(3, torch.tensor([1, 1, 3]))
     cache.reorder(torch.tensor([1, 0]))
-    assert cache.is_even
+    assert cache.is_uniform
     assert cache.longest == 3
 
 
 def test_cache_holds_the_heads_of_the_groups_only(make_subject, batch):
-    """Grouped keys are remembered once a group: that is what they are for."""
+    """Grouped keys are cached once per group: that is their purpose."""
     assert cache_of(make_subject("gpt-llama").start(batch)).buffer.size(3) == 2
 
 
@@ -335,7 +335,7 @@ def test_step_refuses_more_tokens_than_the_model_can_take(make_subject, batch):
 def test_last_of_takes_each_row_s_last_real_token():
     """Scores after the padding would be scores of nothing."""
     hidden = torch.arange(6.0).view(2, 3, 1)
-    assert last_of(hidden, torch.tensor([1, 3])).flatten().tolist() == [0, 5]
+    assert select_last(hidden, torch.tensor([1, 3])).flatten().tolist() == [0, 5]
 
 
 def test_start_keeps_nothing_on_the_model(decoder, batch):
@@ -348,17 +348,17 @@ def test_start_keeps_nothing_on_the_model(decoder, batch):
     assert torch.equal(scores, alone)
 
 
-def test_start_remembers_the_source_once(make_subject, batch, monkeypatch):
+def test_start_projects_the_source_once(make_subject, batch, monkeypatch):
     """The keys and values of the source are not computed again at each step."""
     subject = make_subject("transformer-paper")
     assert isinstance(subject.model, Transformer)
     state = subject.start(batch)
-    monkeypatch.setattr(subject.model.decoder, "remember", None)
+    monkeypatch.setattr(subject.model.decoder, "project_cross_kv", None)
     subject.model.step(batch.ids[:, :1], state)
 
 
 def test_step_keeps_no_graph(decoder, batch):
-    """A cache that remembered how each key was computed would grow with every step."""
+    """A cache that kept the graph of each key would grow with every step."""
     state = decoder.start(batch)
     _, state = decoder.model.step(batch.ids[:, :1], state)
-    assert not (state if isinstance(state, Cache) else state.cache).buffer.requires_grad
+    assert not (state if isinstance(state, KVCache) else state.cache).buffer.requires_grad

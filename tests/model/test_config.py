@@ -19,14 +19,14 @@ REFUSED = [
     ({"dropout": 1.0}, r"dropout must be between 0 and 0.99, not 1.0"),
     ({"dropout": float("nan")}, r"dropout: nan is not a finite number"),
     ({"attention_dropout": 1.0}, r"attention_dropout must be between 0 and 0.99"),
-    ({"norm_epsilon": 0.0}, r"norm_epsilon must be between 1e-20 and 1, not 0.0"),
-    ({"rotary_base": 0.5}, r"rotary_base must be between 1 and .*, not 0.5"),
+    ({"norm_eps": 0.0}, r"norm_eps must be between 1e-20 and 1, not 0.0"),
+    ({"rope_theta": 0.5}, r"rope_theta must be between 1 and .*, not 0.5"),
     ({"d_model": 10, "n_heads": 4}, r"d_model 10 is not a multiple of n_heads 4"),
     ({"n_heads": 8, "n_kv_heads": 3}, r"n_heads 8 is not a multiple of n_kv_heads 3"),
     ({"n_heads": 8, "n_kv_heads": 16}, r"n_heads 8 is not a multiple of n_kv_heads 16"),
     ({"n_heads": 8, "n_kv_heads": 0}, r"n_heads 8 is not a multiple of n_kv_heads 0"),
     ({"n_heads": 8, "n_kv_heads": -8}, r"n_heads 8 is not a multiple of n_kv_heads -8"),
-    ({"positions": "rotary", "d_model": 6, "n_heads": 2}, r"rotary positions need an even head width, not 3"),
+    ({"positions": "rope", "d_model": 6, "n_heads": 2}, r"rotary positions need an even head width, not 3"),
     ({"positions": "sinusoidal", "d_model": 9, "n_heads": 3}, r"sinusoidal positions need an even d_model, not 9"),
     ({"positions": "sinusoidal_halves", "d_model": 9, "n_heads": 3}, r"sinusoidal positions need an even d_model"),
     ({"positions": "learned", "max_length": None}, r"learned positions need max_length"),
@@ -36,7 +36,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("settings", "message"), REFUSED)
 def test_block_config_refuses_what_cannot_be_built(settings, message):
-    """At the door, with the number given and the numbers allowed."""
+    """With the value given and the range allowed."""
     with pytest.raises(SettingsError, match=message):
         BlockConfig(**{"vocab_size": 20, **settings})
 
@@ -52,7 +52,7 @@ def test_block_config_refuses_what_cannot_be_built(settings, message):
         (BertConfig, {"n_layers": 0}, r"n_layers must be between 1 and 1,024, not 0"),
         (BertConfig, {"n_segments": -1}, r"n_segments must be between 0 and 1,024, not -1"),
         (BertConfig, {"n_classes": 0}, r"n_classes must be between 1 and 1,000,000, not 0"),
-        (BertConfig, {"heads": ("masked_words", "masked_words")}, r"heads names one head twice"),
+        (BertConfig, {"heads": ("mlm", "mlm")}, r"heads lists a head twice"),
     ],
 )
 def test_family_config_refuses_what_cannot_be_built(kind, settings, message):

@@ -18,7 +18,7 @@ def bound(probability, n):
     return 5 * math.sqrt(probability * (1 - probability) / n)
 
 
-def dropped(dropout, x, *, seed=7):
+def apply_dropout(dropout, x, *, seed=7):
     torch.manual_seed(seed)
     return dropout(x)
 
@@ -40,7 +40,7 @@ def test_keep_factors_drop_at_the_given_rate_in_every_lane(probability, lane):
 
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)])
 def test_keep_factors_of_lanes_are_independent(one, other):
-    """Neighbours dropped together would be a different regulariser."""
+    """Neighbors dropped together would be a different regularizer."""
     zero = keep_factors(torch.empty(MANY), 0.5).view(-1, 4) == 0
     together = (zero[:, one] & zero[:, other]).float().mean().item()
     assert abs(together - 0.25) < bound(0.25, MANY // 4)
@@ -63,13 +63,13 @@ def test_keep_factors_are_zero_or_one_constant(probability):
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4))
-def test_keep_factors_have_the_shape_of_their_model(shape):
+def test_keep_factors_have_the_shape_of_their_input(shape):
     """Also where the number of elements is no multiple of four, or zero."""
     assert keep_factors(torch.empty(*shape), 0.5).shape == tuple(shape)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_keep_factors_have_the_dtype_of_their_model(dtype):
+def test_keep_factors_have_the_dtype_of_their_input(dtype):
     """A half-precision value must not become a float by being dropped."""
     assert keep_factors(torch.empty(5, dtype=dtype), 0.5).dtype == dtype
 
@@ -77,7 +77,7 @@ def test_keep_factors_have_the_dtype_of_their_model(dtype):
 def test_dropout_repeats_itself_after_seeding():
     """A run can be repeated."""
     dropout, x = Dropout(0.5), torch.randn(50, 8)
-    assert torch.equal(dropped(dropout, x), dropped(dropout, x))
+    assert torch.equal(apply_dropout(dropout, x), apply_dropout(dropout, x))
 
 
 def test_dropout_differs_from_call_to_call():
@@ -87,7 +87,7 @@ def test_dropout_differs_from_call_to_call():
 
 
 def test_dropout_repeats_itself_from_a_restored_generator_state():
-    """A resumed training run goes on as if it had not stopped."""
+    """A resumed training run continues as if it had not stopped."""
     dropout, x = Dropout(0.5), torch.randn(50, 8)
     dropout(x)
     state = torch.get_rng_state()
@@ -118,7 +118,7 @@ def test_dropout_add_is_residual_plus_forward(training):
     """One pass over memory instead of two, and the same numbers."""
     dropout = Dropout(0.3).train(training)
     residual, x = torch.randn(2, 50, 8)
-    expected = residual + dropped(dropout, x, seed=7)
+    expected = residual + apply_dropout(dropout, x, seed=7)
     torch.manual_seed(7)
     assert_close(dropout.add(residual, x), expected)
 

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError
-from sightline.model import BlockConfig, Recorder
+from sightline.model import ActivationCache, BlockConfig
+from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.packing import Layout
-from sightline.model.sight import Sight
 
 D_MODEL = 8
 
 
-def embed(ids, *, probe=None, n_segments=0, normed=False, segments=None, **settings):
+def embed(ids, *, hooks=None, n_segments=0, normed=False, segments=None, **settings):
     """Embed ids by a fresh embedding; return it and the vectors."""
     config = BlockConfig(vocab_size=20, d_model=D_MODEL, n_heads=2, d_ff=8, **settings)
     embedding = Embedding(config, vocab_size=20, n_segments=n_segments, normed=normed).eval()
-    sight = Sight.both_ways(Layout.of(ids), config, torch.float32)
-    return embedding, embedding(ids, sight, segments=segments, **({"probe": probe} if probe else {}))
+    context = AttentionContext.bidirectional(Layout.of(ids), config, torch.float32)
+    return embedding, embedding(ids, context, segments=segments, **({"hooks": hooks} if hooks else {}))
 
 
 @pytest.fixture
@@ -32,16 +32,16 @@ def ids():
 
 def test_embedding_multiplies_tokens_by_the_root_of_their_width(ids):
     """Else the positions drown the words (spec 2.1)."""
-    recorder = Recorder("tokens")
-    embedding, _ = embed(ids, probe=recorder)
-    assert_close(recorder["tokens"], embedding.tokens.weight[ids] * math.sqrt(D_MODEL))
+    activations = ActivationCache("tokens")
+    embedding, _ = embed(ids, hooks=activations)
+    assert_close(activations["tokens"], embedding.tokens.weight[ids] * math.sqrt(D_MODEL))
 
 
 def test_embedding_can_leave_tokens_unscaled(ids):
     """BERT and GPT do."""
-    recorder = Recorder("tokens")
-    embedding, _ = embed(ids, probe=recorder, scaled_embedding=False)
-    assert torch.equal(recorder["tokens"], embedding.tokens.weight[ids])
+    activations = ActivationCache("tokens")
+    embedding, _ = embed(ids, hooks=activations, scale_embeddings=False)
+    assert torch.equal(activations["tokens"], embedding.tokens.weight[ids])
 
 
 def test_embedding_adds_the_sinusoids(ids):
@@ -60,33 +60,33 @@ def test_embedding_adds_the_sinusoids(ids):
 def test_embedding_knows_the_sinusoid_of_any_position(position):
     """No table limit: a model trained on short sentences can be asked about long ones (spec 2.2)."""
     config = BlockConfig(vocab_size=2, d_model=2, n_heads=1, d_ff=2)
-    code = Embedding(config, vocab_size=2).position_code(torch.tensor([position]), position + 1)
+    code = Embedding(config, vocab_size=2).position_encoding(torch.tensor([position]), position + 1)
     assert_close(code, torch.tensor([[math.sin(position), math.cos(position)]]), atol=1e-6, rtol=0.0)
 
 
 def test_embedding_adds_the_learned_row_of_each_position(ids):
     """Learned positions are a second lookup table (spec 2.5)."""
-    embedding, x = embed(ids, positions="learned", max_length=6, scaled_embedding=False)
+    embedding, x = embed(ids, positions="learned", max_length=6, scale_embeddings=False)
     assert_close(x, embedding.tokens.weight[ids] + embedding.positions.weight[:5])
 
 
-@pytest.mark.parametrize("positions", ["rotary", "none"])
+@pytest.mark.parametrize("positions", ["rope", "none"])
 def test_embedding_adds_nothing_where_positions_are_not_added(ids, positions):
     """Rotary positions act inside attention only."""
-    embedding, x = embed(ids, positions=positions, scaled_embedding=False)
+    embedding, x = embed(ids, positions=positions, scale_embeddings=False)
     assert torch.equal(x, embedding.tokens.weight[ids])
 
 
 def test_embedding_adds_the_segment_of_each_token(ids):
     """BERT tells its two sentences apart by it (spec 6.1)."""
     segments = torch.randint(2, ids.shape)
-    embedding, x = embed(ids, n_segments=2, segments=segments, positions="none", scaled_embedding=False)
+    embedding, x = embed(ids, n_segments=2, segments=segments, positions="none", scale_embeddings=False)
     assert_close(x, embedding.tokens.weight[ids] + embedding.segments.weight[segments])
 
 
 def test_embedding_takes_everything_for_the_first_segment_when_not_told(ids):
     """A single text needs no segments."""
-    embedding, x = embed(ids, n_segments=2, positions="none", scaled_embedding=False)
+    embedding, x = embed(ids, n_segments=2, positions="none", scale_embeddings=False)
     assert_close(x, embedding.tokens.weight[ids] + embedding.segments.weight[0])
 
 
@@ -96,9 +96,9 @@ def test_embedding_norms_the_sum_where_asked(ids):
     assert_close(x.mean(-1), torch.zeros(2, 5), atol=1e-6, rtol=0.0)
 
 
-@pytest.mark.parametrize("positions", ["learned", "rotary", "sinusoidal"])
+@pytest.mark.parametrize("positions", ["learned", "rope", "sinusoidal"])
 def test_embedding_refuses_more_tokens_than_max_length(positions):
-    """The person is told both numbers and what to do."""
+    """The error gives both numbers and the remedy."""
     with pytest.raises(InputError, match=r"1,001 tokens are more than this model can take \(1,000\): shorten the text"):
         embed(torch.zeros(1, 1001, dtype=torch.long), positions=positions, max_length=1000)
 

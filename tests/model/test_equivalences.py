@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from sightline.model import Bert, Probe, Recorder, Transformer
+from sightline.model import ActivationCache, Bert, Hooks, Transformer
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 GRADIENTS = {"atol": 1e-5, "rtol": 1e-5}
@@ -15,18 +15,18 @@ LENGTHS = st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any)
 
 
 def explicit():
-    """A probe that forces every attention off the fused kernel and changes nothing."""
-    return Probe({"*.weights": lambda *_: None})
+    """Hooks that force every attention off the fused kernel and change nothing."""
+    return Hooks({"*.weights": lambda *_: None})
 
 
 def test_fused_forward_equals_explicit(subject, batch):
-    """The kernel must compute the formula we show."""
-    assert_close(subject.real(batch), subject.real(batch, probe=explicit()), **CLOSE)
+    """The kernel must compute the explicit formula."""
+    assert_close(subject.real(batch), subject.real(batch, hooks=explicit()), **CLOSE)
 
 
 def test_fused_gradients_equal_explicit(subject, batch):
     """Training by the kernel is training by the formula."""
-    fused, by_formula = (subject.gradients(subject.real(batch, **options)) for options in ({}, {"probe": explicit()}))
+    fused, by_formula = (subject.gradients(subject.real(batch, **options)) for options in ({}, {"hooks": explicit()}))
     assert_close(fused, by_formula, **GRADIENTS)
 
 
@@ -46,8 +46,8 @@ def test_packed_gradients_equal_padded(subject, batch):
 
 
 def test_packed_explicit_equals_padded_fused(decoder, batch):
-    """Packing and watching go together."""
-    assert_close(decoder.real(batch, packed=True, probe=explicit()), decoder.real(batch), **CLOSE)
+    """Packing works with hooks."""
+    assert_close(decoder.real(batch, packed=True, hooks=explicit()), decoder.real(batch), **CLOSE)
 
 
 def test_packed_full_batch_equals_padded(subject, make_batch):
@@ -63,14 +63,14 @@ def test_lengths_of_a_full_batch_equal_no_lengths(subject, make_batch):
     model = subject.model
     with torch.no_grad():
         if isinstance(model, Bert):
-            scores = model.masked_words(model(batch.ids, segments=batch.segments))
+            scores = model.mlm(model(batch.ids, segments=batch.segments))
         else:
             scores = model(*([batch.source] if isinstance(model, Transformer) else []), batch.ids)
         assert torch.equal(scores, subject.run(batch))
 
 
 def test_batched_equals_each_sentence_alone(subject, batch):
-    """Neighbours and padding must not be seen."""
+    """Other sentences and padding must have no effect."""
     with torch.no_grad():
         together = subject.real(batch)
         alone = torch.cat([subject.real(batch.row(index)) for index in range(3)])
@@ -84,22 +84,26 @@ def test_padding_ids_do_not_matter(subject, batch):
         assert torch.equal(subject.real(batch), subject.real(other))
 
 
-def test_probed_equals_unprobed(subject, batch):
-    """Looking changes nothing."""
+def test_hooked_equals_unhooked(subject, batch):
+    """Reading activations changes nothing."""
     with torch.no_grad():
-        assert_close(subject.run(batch, probe=Recorder("*"))[batch.real], subject.run(batch)[batch.real], **CLOSE)
+        assert_close(
+            subject.run(batch, hooks=ActivationCache("*"))[batch.real], subject.run(batch)[batch.real], **CLOSE
+        )
 
 
-def test_probed_outside_the_kernel_is_bit_for_bit_unprobed(subject, batch):
-    """Where the kernel is kept, looking does not even change the rounding."""
+def test_hooked_outside_the_kernel_is_bit_for_bit_unhooked(subject, batch):
+    """Where the kernel is kept, hooks do not even change the rounding."""
     with torch.no_grad():
-        watched = subject.run(batch, probe=Recorder("*.residual", "*.output", "*.mixed", "*.query"))
+        watched = subject.run(batch, hooks=ActivationCache("*.residual", "*.output", "*.head_outputs", "*.query"))
         assert torch.equal(watched, subject.run(batch))
 
 
-def test_probed_gradients_equal_unprobed(decoder, batch):
-    """A recorder may stay on while training."""
-    watched, plain = (decoder.gradients(decoder.real(batch, **options)) for options in ({"probe": Recorder("*")}, {}))
+def test_hooked_gradients_equal_unhooked(decoder, batch):
+    """Activations may be cached during training."""
+    watched, plain = (
+        decoder.gradients(decoder.real(batch, **options)) for options in ({"hooks": ActivationCache("*")}, {})
+    )
     assert_close(watched, plain, **GRADIENTS)
 
 
@@ -120,7 +124,7 @@ def test_every_parameter_has_a_gradient(subject, batch):
 
 @pytest.mark.parametrize(
     "name",
-    ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama", "gpt-rotary", "bert-bert", "bert-modern"],
+    ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama", "gpt-rope", "bert-bert", "bert-modern"],
 )
 @pytest.mark.parametrize("watched", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -129,6 +133,6 @@ def test_model_runs_in_another_precision(make_subject, batch, name, watched, dty
     subject = make_subject(name)
     expected = subject.real(batch)
     subject.model.to(dtype)
-    scores = subject.real(batch, **({"probe": explicit()} if watched else {}))
+    scores = subject.real(batch, **({"hooks": explicit()} if watched else {}))
     assert scores.dtype == dtype
     assert_close(scores.float(), expected, atol=0.3 if dtype == torch.bfloat16 else 1e-5, rtol=0.0)

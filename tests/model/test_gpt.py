@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError
-from sightline.model import GPT, GPTConfig, Recorder
+from sightline.model import GPT, ActivationCache, GPTConfig
 
 TINY = {"vocab_size": 20, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1}
 
 
-def test_gpt_scores_the_next_token_at_every_place(make_subject, batch):
-    """All places are learnt from at once (spec 4.1)."""
+def test_gpt_scores_the_next_token_at_every_position(make_subject, batch):
+    """Training uses all positions at once (spec 4.1)."""
     assert make_subject("gpt-gpt2").run(batch).shape == (3, 7, 20)
 
 
@@ -35,7 +35,7 @@ def test_gpt_shares_its_table_with_the_output_projection():
 
 def test_gpt_untied_has_an_output_projection_of_its_own():
     """Llama's are not."""
-    model = GPT(GPTConfig(**TINY, tied_output=False))
+    model = GPT(GPTConfig(**TINY, tie_embeddings=False))
     assert model.output.weight is not model.embedding.tokens.weight
 
 
@@ -46,14 +46,14 @@ def test_gpt_logits_of_decode_are_its_forward(make_subject, batch):
 
 
 @given(n_before=st.integers(1, 8))
-def test_rotary_gpt_scores_depend_on_distance_only(make_subject, n_before):
+def test_rope_gpt_scores_depend_on_distance_only(make_subject, n_before):
     """In its first layer, the score between two words is the same wherever the pair stands."""
-    model = make_subject("gpt-rotary").model
+    model = make_subject("gpt-rope").model
     words, before = torch.tensor([[3, 1, 4]]), torch.full((1, n_before), 7)
-    alone, behind = Recorder("*.0.*.scores"), Recorder("*.0.*.scores")
+    alone, behind = ActivationCache("*.0.*.scores"), ActivationCache("*.0.*.scores")
     with torch.no_grad():
-        model(words, probe=alone)
-        model(torch.cat((before, words), dim=1), probe=behind)
+        model(words, hooks=alone)
+        model(torch.cat((before, words), dim=1), hooks=behind)
     point = "decoder.0.self_attention.scores"
     assert_close(behind[point][..., n_before:, n_before:], alone[point], atol=1e-5, rtol=0.0)
 

@@ -1,13 +1,13 @@
-"""How weights begin."""
+"""Weight initialization."""
 
 import pytest
 import torch
 from torch import nn
 
 from sightline.model import GPT, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
+from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.packing import Layout
-from sightline.model.sight import Sight
 
 SIZES = {"vocab_size": 200, "d_model": 64, "n_heads": 4, "d_ff": 128}
 
@@ -52,8 +52,8 @@ def test_embedded_tokens_and_positions_are_of_like_size():
     model = Transformer(config)
     embedding: Embedding = model.source_embedding.eval()
     ids = torch.arange(200).view(4, 50)
-    x = embedding(ids, Sight.both_ways(Layout.of(ids), config, torch.float32))
-    codes = embedding.position_code(torch.arange(50), 50)
+    x = embedding(ids, AttentionContext.bidirectional(Layout.of(ids), config, torch.float32))
+    codes = embedding.position_encoding(torch.arange(50), 50)
     assert 0.5 < (x - codes).std() / codes.std() < 2
 
 
@@ -64,13 +64,13 @@ def test_bert_weights_begin_as_small_normals(bert):
 
 def test_gpt_residual_outputs_begin_smaller_by_the_root_of_their_number(gpt):
     """Sixteen sublayers add up; their sum keeps its size (GPT-2, 2.3)."""
-    outputs = [m for layer in gpt.decoder.layers for m in (layer.self_attention.output, layer.feed_forward.narrow)]
+    outputs = [m for layer in gpt.decoder.layers for m in (layer.self_attention.output, layer.feed_forward.down_proj)]
     assert all(about(m.weight, 0.02 / 16**0.5) for m in outputs)
 
 
 def test_gpt_other_weights_begin_as_small_normals(gpt):
     """0.02, as published."""
-    others = [m for layer in gpt.decoder.layers for m in (layer.self_attention.query, layer.feed_forward.widen)]
+    others = [m for layer in gpt.decoder.layers for m in (layer.self_attention.query, layer.feed_forward.up_proj)]
     assert all(about(m.weight, 0.02) for m in [*others, gpt.embedding.tokens, gpt.embedding.positions])
 
 
@@ -95,7 +95,7 @@ def test_fresh_model_scores_all_words_about_alike(family, request, make_batch):
     ids = make_batch([8, 8]).ids
     with torch.no_grad():
         scores = model(ids, ids) if family == "transformer" else model(ids)
-        scores = model.masked_words(scores) if family == "bert" else scores
+        scores = model.mlm(scores) if family == "bert" else scores
     assert scores.std(-1).mean() < 2
 
 

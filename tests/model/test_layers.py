@@ -5,19 +5,19 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from sightline.model import Recorder
+from sightline.model import ActivationCache
 from sightline.model.config import BlockConfig
 from sightline.model.layers import FeedForward, Stack, make_norm
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 
 
-def normed(norm, x):
-    """The norm, written out."""
+def apply_norm(norm, x):
+    """The formula of the norm."""
     if isinstance(norm, nn.RMSNorm):
         return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
-    centred = x - x.mean(-1, keepdim=True)
-    scaled = centred / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
+    centered = x - x.mean(-1, keepdim=True)
+    scaled = centered / (centered.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
     return scaled if norm.bias is None else scaled + norm.bias
 
 
@@ -35,35 +35,35 @@ def sublayers(subject):
 
 @pytest.fixture
 def recorded(subject, batch):
-    recorder = Recorder("*.output", "*.residual", "*.norm", "*.final_norm")
+    activations = ActivationCache("*.output", "*.residual", "*.norm", "*.final_norm")
     with torch.no_grad():
-        subject.run(batch, probe=recorder)
-    return recorder
+        subject.run(batch, hooks=activations)
+    return activations
 
 
 @torch.no_grad()
 def test_sublayers_are_wrapped_in_residual_and_norm(subject, recorded):
     """Post: x ← norm(x + sublayer(x)); pre: x ← x + sublayer(norm(x)); in every layer of every variation (spec 3.1)."""
-    post = subject.model.config.norm_order == "post"
+    post = not subject.model.config.pre_norm
     x = beginning = None
     for name, norm, stack in sublayers(subject):
         if stack != beginning:
             beginning, x = stack, recorded[stack]
         assert_close(recorded[f"{name}.residual"], x + recorded[f"{name}.output"], **CLOSE)
-        assert_close(recorded[f"{name}.norm"], normed(norm, recorded[f"{name}.residual"] if post else x), **CLOSE)
+        assert_close(recorded[f"{name}.norm"], apply_norm(norm, recorded[f"{name}.residual"] if post else x), **CLOSE)
         x = recorded[f"{name}.norm" if post else f"{name}.residual"]
 
 
 @torch.no_grad()
 def test_pre_norm_stack_ends_in_a_norm_and_post_norm_in_none(subject, recorded):
-    """Nothing has normed the sum of a pre-norm stack; a post-norm stack has just done so."""
+    """Nothing has normalized the sum of a pre-norm stack; a post-norm stack has just done so."""
     side = "decoder" if hasattr(subject.model, "decoder") else "encoder"
     final = getattr(subject.model, side).final_norm
-    if subject.model.config.norm_order == "post":
+    if not subject.model.config.pre_norm:
         assert final is None
         return
     last = f"{side}.{subject.model.config.__dict__.get('n_layers', 2) - 1}.feed_forward.residual"
-    assert_close(recorded[f"{side}.final_norm"], normed(final, recorded[last]), **CLOSE)
+    assert_close(recorded[f"{side}.final_norm"], apply_norm(final, recorded[last]), **CLOSE)
 
 
 @torch.no_grad()
@@ -71,12 +71,12 @@ def test_pre_norm_stack_ends_in_a_norm_and_post_norm_in_none(subject, recorded):
 def test_attention_sublayer_is_fed_the_norm_in_pre_order_only(make_subject, batch, name):
     """What the sublayer itself sees: x, or norm(x) (spec 3.1)."""
     subject = make_subject(name)
-    recorder = Recorder("*")
-    subject.run(batch, probe=recorder)
+    activations = ActivationCache("*")
+    subject.run(batch, hooks=activations)
     fed = "encoder.0.self_attention.norm" if name.endswith("pre_norm") else "encoder.embedding.output"
     attention = subject.model.encoder.layers[0].self_attention
-    query = attention.query(recorder[fed]).unflatten(-1, (4, 4)).transpose(1, 2)
-    assert_close(recorder["encoder.0.self_attention.query"], query, **CLOSE)
+    query = attention.query(activations[fed]).unflatten(-1, (4, 4)).transpose(1, 2)
+    assert_close(activations["encoder.0.self_attention.query"], query, **CLOSE)
 
 
 @pytest.mark.parametrize(("norm", "bias"), [("layer", True), ("layer", False), ("rms", True)])
@@ -97,43 +97,43 @@ def test_norm_works_on_each_position_by_itself(norm, bias):
     ],
 )
 def test_feed_forward_is_two_linear_maps_with_the_activation_between(activation, formula):
-    """max(0, xW₁ + b₁)W₂ + b₂ (3.3), or what stands in its place."""
+    """max(0, xW₁ + b₁)W₂ + b₂ (3.3), or with another activation."""
     layer = FeedForward(d_model=8, d_ff=12, activation=activation)
     x = torch.randn(2, 3, 8)
-    assert_close(layer(x), layer.narrow(formula(layer.widen(x))), **CLOSE)
+    assert_close(layer(x), layer.down_proj(formula(layer.up_proj(x))), **CLOSE)
 
 
 def test_feed_forward_with_swiglu_multiplies_by_the_silu_of_its_gate():
-    """Which of the two maps is bent decides whether Llama's weights fit (Shazeer 2020)."""
+    """Which of the two maps gets the activation decides whether Llama's weights fit (Shazeer 2020)."""
     layer = FeedForward(d_model=8, d_ff=12, activation="swiglu")
     x = torch.randn(2, 3, 8)
-    gate = layer.gate(x)
-    assert_close(layer(x), layer.narrow(gate * torch.sigmoid(gate) * layer.widen(x)), **CLOSE)
+    gate = layer.gate_proj(x)
+    assert_close(layer(x), layer.down_proj(gate * torch.sigmoid(gate) * layer.up_proj(x)), **CLOSE)
 
 
 def test_feed_forward_treats_each_position_by_itself():
-    """Only attention looks sideways (spec 3.1)."""
+    """Only attention mixes positions (spec 3.1)."""
     layer = FeedForward(d_model=8, d_ff=12)
     x = torch.randn(2, 3, 8)
     assert_close(layer(x)[1, 2], layer(x[1, 2]))
 
 
-def test_every_decoder_layer_looks_at_the_last_encoder_layer(make_subject, batch):
+def test_every_decoder_layer_attends_to_the_last_encoder_layer(make_subject, batch):
     """The encoder's final output feeds all decoder layers, not layer by layer (spec 3.3)."""
     subject = make_subject("transformer-paper")
-    recorder = Recorder("*")
+    activations = ActivationCache("*")
     with torch.no_grad():
-        subject.run(batch, probe=recorder)
-        memory = recorder["encoder.1.feed_forward.norm"]
+        subject.run(batch, hooks=activations)
+        encoder_output = activations["encoder.1.feed_forward.norm"]
         for index, layer in enumerate(subject.model.decoder.layers):
-            key = layer.cross_attention.key(memory).unflatten(-1, (4, 4)).transpose(1, 2)
-            assert_close(recorder[f"decoder.{index}.cross_attention.key"], key, **CLOSE)
+            key = layer.cross_attention.key(encoder_output).unflatten(-1, (4, 4)).transpose(1, 2)
+            assert_close(activations[f"decoder.{index}.cross_attention.key"], key, **CLOSE)
 
 
 def test_stack_has_layers_with_weights_of_their_own():
     """N layers are stacked, not one repeated (spec 3.3)."""
     stack = Stack(BlockConfig(vocab_size=5, d_model=8, n_heads=2, d_ff=8), n_layers=3)
-    pointers = {layer.feed_forward.widen.weight.data_ptr() for layer in stack.layers}
+    pointers = {layer.feed_forward.up_proj.weight.data_ptr() for layer in stack.layers}
     assert len(pointers) == 3
 
 
@@ -143,12 +143,12 @@ class TestDropout:
     NAMES = ("transformer-paper", "transformer-pre_norm", "bert-bert", "gpt-gpt2")
 
     @staticmethod
-    def recorded(subject, batch, seed):
-        recorder = Recorder("*")
+    def record(subject, batch, seed):
+        activations = ActivationCache("*")
         torch.manual_seed(seed)
         with torch.no_grad():
-            subject.run(batch, probe=recorder)
-        return recorder
+            subject.run(batch, hooks=activations)
+        return activations
 
     @pytest.mark.parametrize("name", NAMES)
     def test_falls_on_the_embedding(self, make_subject, batch, name):
@@ -156,7 +156,7 @@ class TestDropout:
         subject = make_subject(name, dropout=0.5)
         subject.model.train()
         side = "decoder" if name.startswith("gpt") else "encoder"
-        x = self.recorded(subject, batch, 1)[f"{side}.embedding.output"]
+        x = self.record(subject, batch, 1)[f"{side}.embedding.output"]
         assert 0.3 < (x == 0).float().mean() < 0.7
 
     @pytest.mark.parametrize("name", NAMES)
@@ -164,33 +164,33 @@ class TestDropout:
         """x + dropout(sublayer(x)): the residual itself is never dropped (5.4)."""
         subject = make_subject(name, dropout=0.5)
         subject.model.train()
-        recorder = self.recorded(subject, batch, 1)
-        post = subject.model.config.norm_order == "post"
+        activations = self.record(subject, batch, 1)
+        post = not subject.model.config.pre_norm
         x = beginning = None
         for point, _, stack in sublayers(subject):
             if stack != beginning:
-                beginning, x = stack, recorder[stack]
-            factor = (recorder[f"{point}.residual"] - x) / recorder[f"{point}.output"]
+                beginning, x = stack, activations[stack]
+            factor = (activations[f"{point}.residual"] - x) / activations[f"{point}.output"]
             is_zero, is_two = ((factor - level).abs() < 0.01 for level in (0, 2))
             assert (is_zero | is_two).float().mean() > 0.99
             assert 0.3 < is_zero.float().mean() < 0.7
-            x = recorder[f"{point}.norm" if post else f"{point}.residual"]
+            x = activations[f"{point}.norm" if post else f"{point}.residual"]
 
     @pytest.mark.parametrize("name", NAMES)
     def test_falls_on_attention_after_the_softmax(self, make_subject, batch, name):
         """The weights shown are the softmax's; what is mixed uses them thinned."""
         subject = make_subject(name, dropout=0.0, attention_dropout=0.5)
         subject.model.train()
-        one, other = (self.recorded(subject, batch, seed) for seed in (1, 2))
-        place = ("decoder" if name.startswith("gpt") else "encoder") + ".0.self_attention"
-        assert torch.equal(one[f"{place}.weights"], other[f"{place}.weights"])
-        assert not torch.allclose(one[f"{place}.mixed"], other[f"{place}.mixed"])
+        one, other = (self.record(subject, batch, seed) for seed in (1, 2))
+        path = ("decoder" if name.startswith("gpt") else "encoder") + ".0.self_attention"
+        assert torch.equal(one[f"{path}.weights"], other[f"{path}.weights"])
+        assert not torch.allclose(one[f"{path}.head_outputs"], other[f"{path}.head_outputs"])
 
     @pytest.mark.parametrize("name", NAMES)
     def test_falls_nowhere_in_evaluation(self, make_subject, batch, name):
-        """Answers do not depend on chance."""
+        """Results are deterministic."""
         subject = make_subject(name, dropout=0.5, attention_dropout=0.5)
-        one, other = (self.recorded(subject, batch, seed) for seed in (1, 2))
+        one, other = (self.record(subject, batch, seed) for seed in (1, 2))
         assert all(torch.equal(value, other[point]) for point, value in one.seen.items())
 
     @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""What a user may get wrong where nobody checks shapes: said in a sentence, never passed over."""
+"""User mistakes without shape checks: each raises a clear error."""
 
 import json
 import subprocess
@@ -30,22 +30,22 @@ json.dump(said, sys.stdout)
 """
 
 MISTAKES = {
-    "model(ids(2, 7), ids(3, 2))": "InputError: 3 targets cannot belong to 2 sources",
-    "model(ids(4, 7), ids(2, 2))": "InputError: 2 targets cannot belong to 4 sources",
+    "model(ids(2, 7), ids(3, 2))": "InputError: 3 targets do not match 2 sources",
+    "model(ids(4, 7), ids(2, 2))": "InputError: 2 targets do not match 4 sources",
     "gpt(ids(2, 7), lengths=torch.tensor([3]))": "InputError: lengths are for 1 sentences, ids for 2",
     "gpt(ids(1, 2) * 9)": "InputError: ids must lie between 0 and 8",
     "gpt.step(ids(1, 2), gpt.start(2))": "InputError: 1 rows of ids cannot continue the 2 rows of this cache",
     "gpt.step(ids(1, 2), gpt.start(1), lengths=torch.tensor([3]))": "lengths must be 1 numbers between 0 and 2",
-    "projected_cross_entropy(torch.ones(5, 2), torch.ones(3, 2), ids(6))": "6 targets cannot belong to 5 rows",
-    "GPTConfig(vocab_size=9, norm_order='Pre')": "SettingsError: norm_order: 'Pre' is not one of post, pre",
-    "GPTConfig(vocab_size=9, positions='rotry')": "(did you mean rotary?)",
+    "projected_cross_entropy(torch.ones(5, 2), torch.ones(3, 2), ids(6))": "6 targets do not match 5 rows",
+    "GPTConfig(vocab_size=9, norm='Layer')": "SettingsError: norm: 'Layer' is not one of layer, rms",
+    "GPTConfig(vocab_size=9, positions='roep')": "(did you mean rope?)",
     "GPTConfig(vocab_size='9')": "SettingsError: vocab_size: '9' is not a whole number",
     "GPTConfig(vocab_size=9, d_model=768.0)": "SettingsError: d_model: 768.0 is not a whole number",
-    "BertConfig(vocab_size=9, heads=('masked_word',))": "(did you mean masked_words?)",
-    "DecodingSettings(beam=2.5)": "SettingsError: beam: 2.5 is not a whole number",
+    "BertConfig(vocab_size=9, heads=('token_clasification',))": "(did you mean token_classification?)",
+    "DecodingSettings(beam_size=2.5)": "SettingsError: beam_size: 2.5 is not a whole number",
     "DecodingSettings(stop='END')": "SettingsError: stop: 'END' is not a list",
-    "gpt(ids(1, 2), probe=Probe({'*.mixed': knock_out(2)}))": "InputError: cannot knock out heads (2,)",
-    "gpt(ids(1, 2), probe=Probe({'*.output': knock_out(0)}))": "InputError: cannot knock out heads (0,)",
+    "gpt(ids(1, 2), hooks=Hooks({'*.head_outputs': ablate_heads(2)}))": "InputError: cannot ablate heads (2,)",
+    "gpt(ids(1, 2), hooks=Hooks({'*.output': ablate_heads(0)}))": "InputError: cannot ablate heads (0,)",
 }
 
 

@@ -21,7 +21,9 @@ def test_pack_keeps_the_real_tokens_in_order(lengths):
     """Row by row, the padding left out."""
     grid = torch.arange(len(lengths) * WIDTH).view(-1, WIDTH)
     packed = layout_of(lengths).pack(grid).flatten()
-    assert packed.tolist() == [WIDTH * row + place for row, length in enumerate(lengths) for place in range(length)]
+    assert packed.tolist() == [
+        WIDTH * row + position for row, length in enumerate(lengths) for position in range(length)
+    ]
 
 
 @given(LENGTHS)

@@ -13,7 +13,7 @@ from sightline.model.positions import (
     rotate,
     rotation_at,
     rotation_table,
-    rounded_up,
+    round_up,
     sinusoid_table,
 )
 
@@ -32,7 +32,7 @@ def code(position: int, d_model: int) -> list[float]:
 @given(st.integers(0, 100_000), st.sampled_from([2, 6, 8]))
 def test_sinusoid_table_holds_the_formula_at_any_position(position, d_model):
     """sin and cos of pos / 10000^(2i/d), in turn; no table limit, and far positions stay exact (spec 2.2)."""
-    found = sinusoid_table(rounded_up(position + 1), d_model)[position]
+    found = sinusoid_table(round_up(position + 1), d_model)[position]
     assert_close(found, torch.tensor(code(position, d_model)), atol=1e-6, rtol=0.0)
 
 
@@ -50,7 +50,7 @@ def test_sinusoid_table_in_halves_is_the_same_numbers_sorted():
 
 @pytest.mark.parametrize("offset", range(101))
 def test_sinusoids_move_by_one_matrix_for_every_offset(offset):
-    """One M_k takes PE(pos) to PE(pos + k) at every pos, so that "k further on" can be learnt once (spec 2.3)."""
+    """One M_k takes PE(pos) to PE(pos + k) at every pos, so that relative offsets can be learned (spec 2.3)."""
     shift = torch.zeros(D_MODEL, D_MODEL, dtype=torch.float64)
     for i in range(D_MODEL // 2):
         angle = offset / 10_000 ** (2 * i / D_MODEL)
@@ -63,7 +63,7 @@ def test_sinusoids_move_by_one_matrix_for_every_offset(offset):
 
 
 @given(st.integers(0, 400))
-def test_sinusoids_of_neighbours_are_more_alike_than_any_others(position):
+def test_sinusoids_of_neighbors_are_more_alike_than_any_others(position):
     """Nearby positions have similar codes (spec 2.3)."""
     table = sinusoid_table(1024, D_MODEL)
     alike = table[position : position + 200] @ table[position]
@@ -71,7 +71,7 @@ def test_sinusoids_of_neighbours_are_more_alike_than_any_others(position):
 
 
 def test_sinusoids_are_as_alike_wherever_the_pair_stands():
-    """Similarity knows distance only, not place."""
+    """Similarity depends on distance only, not on position."""
     table = sinusoid_table(256, D_MODEL).double()
     products = table @ table.T
     assert_close(products[1:, 1:], products[:-1, :-1], atol=1e-5, rtol=0.0)
@@ -118,7 +118,7 @@ def test_rotation_at_position_zero_changes_nothing():
 
 
 def test_rotation_of_rows_equals_that_of_each_row():
-    """Rows at different positions are turned side by side, each by its own angle."""
+    """Rows at different positions are rotated together, each by its own angle."""
     x = torch.randn(2, 3, 2, 8)
     positions = torch.tensor([[0, 1], [7, 8]])
     together = rotate(x, rotation_at(positions, 9, d_head=8, base=1e4))
@@ -130,7 +130,7 @@ def test_rotation_of_rows_equals_that_of_each_row():
 @given(st.integers(1, 100_000))
 def test_rounded_up_holds_the_length_in_a_power_of_two(length):
     """Few tables serve all lengths."""
-    found = rounded_up(length)
+    found = round_up(length)
     assert found >= length
     assert found.bit_count() == 1
 

@@ -10,14 +10,14 @@ from reference_weights import (
     MARIAN,
     Table,
     fill,
-    renamed,
+    rename,
     to_theirs,
 )
 from torch import nn
 from torch.testing import assert_close
 
 pytestmark = pytest.mark.filterwarnings(
-    # nn.Transformer tells those who choose pre-norm that its encoder's fast path is lost; no test here takes it.
+    # nn.Transformer warns that pre-norm disables its encoder's fast path; no test here takes it.
     "ignore:enable_nested_tensor is True, but self.use_nested_tensor is False:UserWarning"
 )
 
@@ -29,7 +29,7 @@ def test_table_gives_back_the_weights_it_was_given(make_pair):
     expected = {
         name: weight
         for name, weight in pair.theirs.state_dict().items()
-        if name not in aliases and not any(renamed(name, computed, "") == "" for computed in pair.table.computed)
+        if name not in aliases and not any(rename(name, computed, "") == "" for computed in pair.table.computed)
     }
     assert_close(to_theirs(pair.table, pair.ours.state_dict()), expected, atol=0, rtol=0)
 

@@ -1,7 +1,7 @@
 """Ours = reference: from the same weights, the same numbers, layer by layer, so that a mismatch names its layer.
 
-The references are tiny random models built from a config; nothing is downloaded. Ours is watched through its probes,
-theirs through forward hooks; a table of taps says which of their modules computes what which of our points shows.
+The references are tiny random models built from a config; nothing is downloaded. Ours is read through its hook points,
+theirs through forward hooks; a table of taps maps their modules to our points.
 """
 
 import pytest
@@ -17,7 +17,7 @@ from reference_taps import (
     TARGET_VOCAB_SIZE,
     TOLERANCE,
     assert_layers_agree,
-    watched,
+    record_taps,
 )
 from reference_weights import (
     BERT_SEQUENCE_CLASSES,
@@ -27,19 +27,19 @@ from reference_weights import (
 from torch import Tensor
 from torch.testing import assert_close
 
-from sightline.model import Recorder
+from sightline.model import ActivationCache
 
 pytestmark = pytest.mark.filterwarnings(
-    # nn.Transformer tells those who choose pre-norm that its encoder's fast path is lost; no test here takes it.
+    # nn.Transformer warns that pre-norm disables its encoder's fast path; no test here takes it.
     "ignore:enable_nested_tensor is True, but self.use_nested_tensor is False:UserWarning"
 )
 
 
 def layers_of(pair: Pair) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Run both; return the values at ours' points and at theirs."""
-    recorder = Recorder("*")
-    pair.run_ours(probe=recorder)
-    return recorder.seen, watched(pair.theirs, pair.taps, pair.run_theirs)
+    activations = ActivationCache("*")
+    pair.run_ours(hooks=activations)
+    return activations.seen, record_taps(pair.theirs, pair.taps, pair.run_theirs)
 
 
 @every_pair
@@ -50,15 +50,15 @@ def test_layers_agree_with_the_reference(make_pair):
 @every_pair
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 def test_unwatched_logits_agree_with_the_reference(make_pair, packed):
-    """Watching takes the explicit path of attention; an ordinary run takes the fused kernel."""
+    """Hooks take the explicit path of attention; an ordinary run takes the fused kernel."""
     pair = make_pair()
-    ours, theirs = pair.run_ours(probe=Recorder(), packed=packed), pair.run_theirs()
+    ours, theirs = pair.run_ours(hooks=ActivationCache(), packed=packed), pair.run_theirs()
     real = pair.predicts.real
     assert_close(ours if packed else ours[real], theirs[real], atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize(
-    ("make_pair", "place", "report"),
+    ("make_pair", "path", "report"),
     [
         (
             PAIRS["bert"],
@@ -78,10 +78,10 @@ def test_unwatched_logits_agree_with_the_reference(make_pair, packed):
     ],
     ids=["bert", "gpt2", "marian"],
 )
-def test_exchanged_query_and_key_are_reported_as_their_layer(make_pair, place, report):
+def test_exchanged_query_and_key_are_reported_as_their_layer(make_pair, path, report):
     """The comparison itself must be able to fail, and to say where."""
     pair = make_pair()
-    attention = pair.ours.get_submodule(place)
+    attention = pair.ours.get_submodule(path)
     attention.query, attention.key = attention.key, attention.query
     with pytest.raises(AssertionError, match=report):
         assert_layers_agree(*layers_of(pair))
@@ -89,18 +89,18 @@ def test_exchanged_query_and_key_are_reported_as_their_layer(make_pair, place, r
 
 def test_bert_sequence_classes_agree_with_the_reference():
     theirs = transformers.BertForSequenceClassification(bert_config(num_labels=N_CLASSES))
-    ours = our_bert(heads=("sequence_classes",), n_classes=N_CLASSES)
+    ours = our_bert(heads=("sequence_classification",), n_classes=N_CLASSES)
     give_weights(theirs, ours, BERT_SEQUENCE_CLASSES)
     hidden = ours(SOURCE.ids, segments=SEGMENTS, lengths=SOURCE.lengths)
-    scores = ours.sequence_classes(ours.pool(hidden))
+    scores = ours.sequence_classification(ours.pool(hidden))
     assert_close(scores, theirs(**SOURCE_FOR_BERT).logits, atol=TOLERANCE, rtol=0)
 
 
 def test_bert_token_classes_agree_with_the_reference():
     theirs = transformers.BertForTokenClassification(bert_config(num_labels=N_CLASSES))
-    ours = our_bert(heads=("token_classes",), n_classes=N_CLASSES)
+    ours = our_bert(heads=("token_classification",), n_classes=N_CLASSES)
     give_weights(theirs, ours, BERT_TOKEN_CLASSES)
-    scores = ours.token_classes(ours(SOURCE.ids, segments=SEGMENTS, lengths=SOURCE.lengths))
+    scores = ours.token_classification(ours(SOURCE.ids, segments=SEGMENTS, lengths=SOURCE.lengths))
     assert_close(scores[SOURCE.real], theirs(**SOURCE_FOR_BERT).logits[SOURCE.real], atol=TOLERANCE, rtol=0)
 
 
@@ -122,7 +122,7 @@ def test_gradients_agree_with_torch(name):
 
 @pytest.fixture
 def unwritten_memory_is_nan():
-    """Let no test pass by the luck of zeros: in this mode torch fills memory it leaves uninitialised with NaN."""
+    """Let no test pass by the luck of zeros: in this mode torch fills memory it leaves uninitialized with NaN."""
     assert torch.utils.deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
     yield
@@ -132,7 +132,7 @@ def unwritten_memory_is_nan():
 @pytest.mark.usefixtures("unwritten_memory_is_nan")
 @pytest.mark.parametrize("make_pair", [gpt2, llama], ids=["gpt2", "llama"])
 def test_cached_greedy_continuation_agrees_with_generate(make_pair):
-    """Prompts of mixed lengths: padded on the left for `generate`, which goes on at the right end."""
+    """Prompts of mixed lengths: padded on the left for `generate`, which continues at the right end."""
     pair, n_steps = make_pair(), 8
     pair.ours.float()
     pair.theirs.float()  # in double precision its mask of paddings is not finite; the likeliest words are far apart

@@ -96,7 +96,7 @@ def test_separate_target_vocabulary_adds_its_table():
 def test_untied_output_adds_a_projection():
     """The table once more."""
     tied = preset("transformer-tiny", vocab_size=1000)
-    assert count(dataclasses.replace(tied, tied_output=False)) - count(tied) == 1000 * 128
+    assert count(dataclasses.replace(tied, tie_embeddings=False)) - count(tied) == 1000 * 128
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -1,4 +1,4 @@
-"""The encoder–decoder: what is shared, who looks at whom, and what it refuses."""
+"""The encoder–decoder: tied weights, cross-attention, and the errors it raises."""
 
 from dataclasses import replace
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError
-from sightline.model import Probe, Recorder, Transformer, TransformerConfig
+from sightline.model import ActivationCache, Hooks, Transformer, TransformerConfig
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 TINY = {"vocab_size": 20, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
 
 def explicit():
-    return Probe({"*.weights": lambda *_: None})
+    return Hooks({"*.weights": lambda *_: None})
 
 
 def test_transformer_shares_one_table_where_the_vocabulary_is_shared():
@@ -35,15 +35,15 @@ def test_transformer_with_two_vocabularies_shares_the_target_s_table_only():
 
 def test_transformer_untied_has_an_output_projection_of_its_own():
     """The switch works."""
-    model = Transformer(TransformerConfig(**TINY, tied_output=False))
+    model = Transformer(TransformerConfig(**TINY, tie_embeddings=False))
     assert model.output.weight is not model.target_embedding.tokens.weight
 
 
-def test_tie_makes_exchanged_weights_one_again(make_subject):
+def test_tie_weights_shares_replaced_weights_again(make_subject):
     """Loading weights replaces parameters; what was one must be one again."""
     model = make_subject("transformer-paper").model
     model.source_embedding.tokens.weight = torch.nn.Parameter(torch.randn(20, 16))
-    model.tie()
+    model.tie_weights()
     assert model.output.weight is model.target_embedding.tokens.weight is model.source_embedding.tokens.weight
 
 
@@ -63,10 +63,10 @@ def test_changing_the_source_changes_keys_and_values_of_cross_attention_only(tra
     other = replace(batch, source=(batch.source + 1) % 20)
     seen = []
     for each in (batch, other):
-        recorder = Recorder("decoder.0.*")
-        memory = transformer.encode(each.source, lengths=each.source_lengths)
-        transformer.decode(each.ids, memory, probe=recorder)
-        seen.append(recorder)
+        activations = ActivationCache("decoder.0.*")
+        encoder_output = transformer.encode(each.source, lengths=each.source_lengths)
+        transformer.decode(each.ids, encoder_output, hooks=activations)
+        seen.append(activations)
     changed = {
         point: not torch.equal(
             seen[0][f"decoder.0.cross_attention.{point}"], seen[1][f"decoder.0.cross_attention.{point}"]
@@ -79,12 +79,12 @@ def test_changing_the_source_changes_keys_and_values_of_cross_attention_only(tra
 @torch.no_grad()
 def test_changing_the_target_changes_queries_of_cross_attention_only(transformer, batch):
     """Keys and values come from the encoder (spec 1.6): they do not know the target."""
-    memory = transformer.encode(batch.source, lengths=batch.source_lengths)
+    encoder_output = transformer.encode(batch.source, lengths=batch.source_lengths)
     seen = []
     for ids in (batch.ids, (batch.ids + 1) % 20):
-        recorder = Recorder("decoder.*.cross_attention.*")
-        transformer.decode(ids, memory, probe=recorder)
-        seen.append(recorder)
+        activations = ActivationCache("decoder.*.cross_attention.*")
+        transformer.decode(ids, encoder_output, hooks=activations)
+        seen.append(activations)
     changed = {
         point: not torch.equal(
             seen[0][f"decoder.1.cross_attention.{point}"], seen[1][f"decoder.1.cross_attention.{point}"]
@@ -97,20 +97,20 @@ def test_changing_the_target_changes_queries_of_cross_attention_only(transformer
 @torch.no_grad()
 def test_cross_attention_gives_source_padding_exactly_no_weight(transformer, batch):
     """The decoder must not read behind a sentence's end (spec 1.4)."""
-    recorder = Recorder("decoder.*.cross_attention.weights")
-    transformer.decode(batch.ids, transformer.encode(batch.source, lengths=batch.source_lengths), probe=recorder)
+    activations = ActivationCache("decoder.*.cross_attention.weights")
+    transformer.decode(batch.ids, transformer.encode(batch.source, lengths=batch.source_lengths), hooks=activations)
     hidden = torch.arange(6) >= batch.source_lengths[:, None]
-    assert all((w.masked_select(hidden[:, None, None]) == 0).all() for w in recorder.seen.values())
+    assert all((w.masked_select(hidden[:, None, None]) == 0).all() for w in activations.seen.values())
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 @pytest.mark.parametrize("watched", [False, True], ids=["fused", "explicit"])
 class TestAnEmptySource:
-    """A sentence of length 0 among others: its decoder looks at nothing (spec 1.4)."""
+    """A sentence of length 0 among others: its decoder attends to nothing (spec 1.4)."""
 
     @staticmethod
     def scores(subject, batch, *, packed, watched):
-        return subject.real(batch, packed=packed, **({"probe": explicit()} if watched else {}))
+        return subject.real(batch, packed=packed, **({"hooks": explicit()} if watched else {}))
 
     @pytest.fixture
     def with_empty(self, make_batch):
@@ -125,14 +125,14 @@ class TestAnEmptySource:
 
     def test_mixes_nothing(self, make_subject, with_empty, packed, watched):
         """Zeros, not the mean of the padding."""
-        recorder = Recorder("decoder.*.cross_attention.mixed", *(["*.weights"] if watched else []))
-        make_subject("transformer-paper").run(with_empty, packed=packed, probe=recorder)
-        mixed = [value for name, value in recorder.seen.items() if name.endswith("mixed")]
+        activations = ActivationCache("decoder.*.cross_attention.head_outputs", *(["*.weights"] if watched else []))
+        make_subject("transformer-paper").run(with_empty, packed=packed, hooks=activations)
+        mixed = [value for name, value in activations.seen.items() if name.endswith("head_outputs")]
         assert len(mixed) == 2
         assert all((value[0] == 0).all() for value in mixed)
 
     def test_leaves_the_others_alone(self, make_subject, with_empty, packed, watched):
-        """Its neighbour is translated as if alone."""
+        """Its neighbor is translated as if alone."""
         subject = make_subject("transformer-paper")
         scores = self.scores(subject, with_empty, packed=packed, watched=watched)
         assert_close(scores[3:], subject.real(with_empty.row(1)), **CLOSE)
@@ -152,7 +152,7 @@ def test_encoder_without_positions_permutes_its_output_with_its_input(make_subje
         assert_close(model.encode(source[:, order]).hidden, model.encode(source).hidden[:, order], **CLOSE)
 
 
-@pytest.mark.parametrize("positions", ["paper", "sinusoidal_halves", "learned", "rotary"])
+@pytest.mark.parametrize("positions", ["paper", "sinusoidal_halves", "learned", "rope"])
 def test_encoder_with_positions_knows_the_order(make_subject, positions):
     """The claim above fails with every kind of positions, as it must (spec 2.4)."""
     model = make_subject(f"transformer-{positions}").model
@@ -161,15 +161,15 @@ def test_encoder_with_positions_knows_the_order(make_subject, positions):
     assert (moved > 1e-3).any()
 
 
-def test_rotary_encoder_knows_distances_only(make_subject):
+def test_rope_encoder_depends_on_distances_only(make_subject):
     """Relative positions: what stands before a sentence and is hidden from it does not matter, bar its length."""
-    model = make_subject("transformer-rotary").model
-    recorder = [Recorder("encoder.0.self_attention.scores") for _ in range(2)]
+    model = make_subject("transformer-rope").model
+    activations = [ActivationCache("encoder.0.self_attention.scores") for _ in range(2)]
     words = torch.tensor([[3, 1, 4, 1, 5]])
-    model.encode(words, probe=recorder[0])
-    model.encode(torch.cat((torch.tensor([[9, 2, 6]]), words), dim=1), probe=recorder[1])
+    model.encode(words, hooks=activations[0])
+    model.encode(torch.cat((torch.tensor([[9, 2, 6]]), words), dim=1), hooks=activations[1])
     point = "encoder.0.self_attention.scores"
-    assert_close(recorder[1][point][..., 3:, 3:], recorder[0][point], **CLOSE)
+    assert_close(activations[1][point][..., 3:, 3:], activations[0][point], **CLOSE)
 
 
 def test_transformer_refuses_a_source_beyond_learned_positions():

@@ -1,4 +1,4 @@
-"""Which words looked at which: spans of whole words, inside their texts."""
+"""Word links by attention: spans of whole words, inside their texts."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import pipeline_for
-from sightline.pipelines.alignment import written_spans
-from sightline.tracing.passage import word_spans
+from sightline.pipelines.alignment import find_token_spans
+from sightline.tracing.tokenized_text import word_spans
 
 from .tiny import BPE, CHARACTERS, many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
 
@@ -21,8 +21,10 @@ TEXTS = st.text(st.sampled_from("the cat 漢字👩\u200d👧 \n\tü.é"), max_s
 def test_links_join_whole_words_inside_their_texts(make, texts):
     translator = pipeline_for(make())
     to = "de" if translator.languages else None
-    way = DecodingSettings(beam=2, n_best=2, max_length=8, min_length=4)
-    for text, found in zip(texts, translator.translations(texts, to=to, alignment=True, settings=way), strict=True):
+    decoding = DecodingSettings(beam_size=2, n_best=2, max_new_tokens=8, min_new_tokens=4)
+    for text, found in zip(
+        texts, translator.translations(texts, to=to, alignment=True, settings=decoding), strict=True
+    ):
         for translation in found:
             for link in translation.alignment:
                 assert (link.source_start, link.source_end) in word_spans(text)
@@ -31,7 +33,7 @@ def test_links_join_whole_words_inside_their_texts(make, texts):
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
-def test_alignment_of_many_is_that_of_each(make):
+def test_alignment_of_a_batch_equals_one_by_one(make):
     translator = pipeline_for(precise(make()))
     to = "de" if translator.languages else None
     texts = ["the cat sat on the mat", "x", "", "a dog ran", "où est la gare ?"]
@@ -52,9 +54,9 @@ def test_alignment_changes_no_translation():
 
 @pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "characters"])
 @given(text=TEXTS)
-def test_spans_of_what_was_written_cover_it_in_order(tokenizer, text):
+def test_spans_of_generated_text_cover_it_in_order(tokenizer, text):
     ids = tokenizer.encode(text)
-    spans = written_spans(ids, tokenizer, text)
+    spans = find_token_spans(ids, tokenizer, text)
     assert len(spans) == len(ids)
     assert spans == sorted(spans)
     assert {place for start, end in spans for place in range(start, end)} == set(range(len(text)))

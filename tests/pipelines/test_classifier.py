@@ -1,4 +1,4 @@
-"""Classes of texts, pairs and words: together or alone."""
+"""Classes of texts, pairs and words: batched or alone, the same."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def tagger() -> Classifier:
 
 
 @pytest.mark.parametrize("batch_tokens", [20, 4096])
-def test_many_texts_give_what_each_gives_alone(classifier, batch_tokens):
+def test_batch_of_texts_equals_one_by_one(classifier, batch_tokens):
     together = classifier.classify(TEXTS, batch_tokens=batch_tokens)
     alone = [classifier.classify([text])[0] for text in TEXTS]
     assert [one.label for one in together] == [one.label for one in alone]
@@ -37,7 +37,7 @@ def test_class_is_that_of_the_model(classifier):
     segments = torch.tensor([[0, 0, 0, 1, 1]])
     with torch.inference_mode():
         model = classifier.model.eval()
-        expected = model.sequence_classes(model.pool(model(ids, segments=segments))).softmax(dim=1)[0]
+        expected = model.sequence_classification(model.pool(model(ids, segments=segments))).softmax(dim=1)[0]
     [found] = classifier.classify([("a", "b")])
     assert list(found.probabilities) == ["bad", "fair", "good"]
     assert list(found.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-6)
@@ -45,7 +45,7 @@ def test_class_is_that_of_the_model(classifier):
     assert found.probabilities[found.label] == found.probability
 
 
-def test_many_sentences_give_what_each_gives_alone(tagger):
+def test_batch_of_sentences_equals_one_by_one(tagger):
     together = tagger.tags(SENTENCES, batch_tokens=20)
     alone = [tagger.tag(words) for words in SENTENCES]
     assert [[one.label for one in words] for words in together] == [[one.label for one in words] for words in alone]
@@ -57,17 +57,17 @@ def test_class_of_a_word_is_read_at_its_first_token(tagger):
     pieces = [MASKING.encode("x漢"), MASKING.encode(" cat")]
     ids = [MASKING.cls_id, *pieces[0], *pieces[1], MASKING.sep_id]
     with torch.inference_mode():
-        scores = tagger.model.token_classes(tagger.model.eval()(torch.tensor([ids]))).softmax(dim=2)[0]
+        scores = tagger.model.token_classification(tagger.model.eval()(torch.tensor([ids]))).softmax(dim=2)[0]
     found = tagger.tag(words)
     for place, one in zip([1, 1 + len(pieces[0])], found, strict=True):
         assert list(one.probabilities.values()) == pytest.approx(scores[place].tolist(), abs=1e-6)
 
 
-def test_text_that_is_too_long_is_refused_or_cut(classifier, tagger):
+def test_text_that_is_too_long_is_refused_or_truncated(classifier, tagger):
     with pytest.raises(InputError, match="text 2 has 62 tokens, more than the 48"):
         classifier.classify(["fine", "z" * 60])
-    [cut] = classifier.classify(["z" * 60], cut=True)
-    assert cut == classifier.classify(["z" * 46])[0]
+    [truncated] = classifier.classify(["z" * 60], truncate=True)
+    assert truncated == classifier.classify(["z" * 46])[0]
     with pytest.raises(InputError, match="the sentence has 62 tokens"):
         tagger.tag(["z" * 60])
 
@@ -77,21 +77,21 @@ def test_words_and_texts_are_not_mixed_up(classifier, tagger):
         classifier.tag(["a"])
     with pytest.raises(InputError, match="classifies words, not texts: use tag"):
         tagger.classify(["a"])
-    with pytest.raises(InputError, match="not one text"):
+    with pytest.raises(InputError, match="expected a list of texts, not one text"):
         classifier.classify("a text")
-    with pytest.raises(InputError, match="a list of words is needed"):
+    with pytest.raises(InputError, match="expected a list of words"):
         tagger.tag("a text")
     with pytest.raises(InputError, match="word 1 is empty"):
         tagger.tag(["", "a"])
 
 
 def test_classes_without_names_are_numbered():
-    model = tiny_model("bert", MASKING, heads=["token_classes"], n_classes=2)
+    model = tiny_model("bert", MASKING, heads=["token_classification"], n_classes=2)
     pipeline = pipeline_for(Bundle(model, MASKING))
     assert isinstance(pipeline, Classifier)
     assert (pipeline.per_word, pipeline.labels) == (True, ("0", "1"))
 
 
-def test_half_of_a_surrogate_pair_is_refused(classifier):
-    with pytest.raises(InputError, match="half of a surrogate pair"):
+def test_lone_surrogate_is_refused(classifier):
+    with pytest.raises(InputError, match="is a lone surrogate"):
         classifier.classify([("fine", "\ud800")])

@@ -1,4 +1,4 @@
-"""Gaps filled: together or alone, in the place where they are."""
+"""Masked words: batched or alone, the same candidates, filled in at their place."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def shown(fillings):
 
 
 @pytest.mark.parametrize("batch_tokens", [20, 4096])
-def test_many_texts_give_what_each_gives_alone(filler, batch_tokens):
+def test_batch_equals_one_by_one(filler, batch_tokens):
     together = filler.fillings(TEXTS, n=3, batch_tokens=batch_tokens)
     alone = [filler.fill(text, n=3) for text in TEXTS]
     assert [shown(one) for one in together] == [shown(one) for one in alone]
@@ -35,52 +35,52 @@ def test_many_texts_give_what_each_gives_alone(filler, batch_tokens):
     assert ours == pytest.approx(theirs, abs=1e-5)
 
 
-def test_every_gap_gets_its_candidates_in_order(filler):
+def test_every_mask_gets_its_candidates_in_order(filler):
     for text, fillings in zip(TEXTS, filler.fillings(TEXTS, n=4), strict=True):
         assert len(fillings) == text.count("[MASK]")
         for filling in fillings:
-            chances = [candidate.probability for candidate in filling.candidates]
-            assert chances == sorted(chances, reverse=True)
-            assert len(chances) == 4
+            probabilities = [candidate.probability for candidate in filling.candidates]
+            assert probabilities == sorted(probabilities, reverse=True)
+            assert len(probabilities) == 4
             assert all(candidate.text.count("[MASK]") == text.count("[MASK]") - 1 for candidate in filling.candidates)
 
 
 def test_probabilities_are_those_of_the_model(filler):
     [filling] = filler.fill("the [MASK] sat", n=filler.tokenizer.vocab_size)
-    row = filler.row("the [MASK] sat")
+    row = filler.encode_text("the [MASK] sat")
     with torch.inference_mode():
         hidden = filler.model.eval()(torch.tensor([row]))[0, row.index(filler.mask_id)]
-        expected = filler.model.masked_words(hidden[None]).softmax(dim=1)[0]
+        expected = filler.model.mlm(hidden[None]).softmax(dim=1)[0]
     ordinary = [i for i in range(filler.tokenizer.vocab_size) if i not in filler.tokenizer.special_ids]
     assert len(filling.candidates) == len(ordinary)
     assert filling.candidates[0].probability == pytest.approx(float(expected[ordinary].max()), abs=1e-6)
 
 
-def test_masked_text_is_what_training_would_hide():
-    """ "the cat sat" with its second token hidden: the blank belongs to the word that is missing."""
+def test_masked_text_is_what_training_would_mask():
+    """ "the cat sat" with its second token masked: the space belongs to the masked word."""
     filler = pipeline_for(filler_bundle())
     ids = MASKING.encode("the cat sat")
     words = [MASKING.token_text(id_) for id_ in ids]
     assert " cat" in words
     ids[words.index(" cat")] = MASKING.mask_id
-    assert filler.row("the [MASK] sat") == [MASKING.cls_id, *ids, MASKING.sep_id]
-    assert filler.candidate(Gap("the", " sat"), MASKING.encode(" cat")[0], 0.5).text == "the cat sat"
+    assert filler.encode_text("the [MASK] sat") == [MASKING.cls_id, *ids, MASKING.sep_id]
+    assert filler.build_candidate(Gap("the", " sat"), MASKING.encode(" cat")[0], 0.5).text == "the cat sat"
 
 
-def test_blank_stays_where_it_is_a_token():
+def test_space_stays_where_it_is_a_token():
     filler = pipeline_for(filler_bundle(MASKING_CHARACTERS))
-    blank = MASKING_CHARACTERS.encode(" ")
-    assert filler.row("a [MASK]")[2:3] == blank
+    space = MASKING_CHARACTERS.encode(" ")
+    assert filler.encode_text("a [MASK]")[2:3] == space
 
 
-def test_word_at_the_beginning_brings_no_blank():
+def test_word_at_the_beginning_has_no_space():
     filler = pipeline_for(filler_bundle())
-    assert filler.candidate(Gap("", " sat"), MASKING.encode(" cat")[0], 0.5).text == "cat sat"
+    assert filler.build_candidate(Gap("", " sat"), MASKING.encode(" cat")[0], 0.5).text == "cat sat"
 
 
 @pytest.mark.parametrize("name", ["[CLS]", "[SEP]", "<pad>"])
 def test_other_names_of_special_tokens_are_text(filler, name):
-    row = filler.row(f"{name} [MASK]")
+    row = filler.encode_text(f"{name} [MASK]")
     assert [id_ for id_ in row if id_ in filler.tokenizer.special_ids] == [
         filler.tokenizer.cls_id,
         filler.mask_id,
@@ -90,15 +90,15 @@ def test_other_names_of_special_tokens_are_text(filler, name):
 
 @given(text=st.text(st.characters(codec="utf-8"), max_size=4))
 @settings(max_examples=10)
-def test_any_text_around_a_gap_stays(text):
+def test_any_text_around_a_mask_stays(text):
     filler = pipeline_for(filler_bundle())
     for candidate in filler.fill(f"{text}. [MASK]{text}", n=2)[0].candidates:
         assert candidate.text.startswith(f"{text}.")
         assert candidate.text.endswith(text)
 
 
-def test_text_without_a_gap_is_refused(filler):
-    with pytest.raises(InputError, match=r"text 2 has no gap: put \[MASK\] where a word is missing"):
+def test_text_without_a_mask_is_refused(filler):
+    with pytest.raises(InputError, match=r"text 2 has no mask: put \[MASK\] where a word is missing"):
         filler.fillings(["a [MASK]", "a dog"])
 
 
@@ -107,6 +107,6 @@ def test_text_that_is_too_long_is_refused_with_both_numbers(filler):
         filler.fill("z" * 60 + "[MASK]")
 
 
-def test_half_of_a_surrogate_pair_is_refused(filler):
-    with pytest.raises(InputError, match="half of a surrogate pair"):
+def test_lone_surrogate_is_refused(filler):
+    with pytest.raises(InputError, match="is a lone surrogate"):
         filler.fill("[MASK] \ud83d")

@@ -1,4 +1,4 @@
-"""What every pipeline can do, and which one fits."""
+"""What every pipeline can do, and which one a folder opens as."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ TEXTS = ["the cat sat", "", "x", "a dog ran to the house"]
 
 
 @EVERY
-def test_folder_opens_as_the_pipeline_that_fits(make, tmp_path):
+def test_folder_opens_as_the_pipeline_of_its_task(make, tmp_path):
     save(make(), tmp_path / "model")
     for folder in (tmp_path / "model", tmp_path):  # the model, and the run it is in
         pipeline = sightline.load(folder)
@@ -57,35 +57,35 @@ def test_folder_opens_as_the_pipeline_that_fits(make, tmp_path):
     [
         ("transformer", BPE, None, Translator),
         ("gpt", BPE, None, Generator),
-        ("bert", MASKING, ["masked_words", "sequence_classes"], Filler),
-        ("bert", MASKING, ["sequence_classes"], Classifier),
-        ("bert", MASKING, ["token_classes"], Classifier),
+        ("bert", MASKING, ["mlm", "sequence_classification"], Filler),
+        ("bert", MASKING, ["sequence_classification"], Classifier),
+        ("bert", MASKING, ["token_classification"], Classifier),
         ("bert", MASKING, [], Pipeline),
     ],
 )
-def test_model_that_does_not_say_what_it_is_for_is_judged_by_its_heads(architecture, tokenizer, heads, kind):
+def test_pipeline_of_a_model_without_a_task_follows_its_heads(architecture, tokenizer, heads, kind):
     model = tiny_model(architecture, tokenizer, **({} if heads is None else {"heads": heads}))
     pipeline = pipeline_for(Bundle(model, tokenizer))
     assert type(pipeline) is kind
     assert pipeline.embed(["the cat"]).shape == (1, 16)
 
 
-def test_model_without_a_tokenizer_is_said_plainly():
+def test_model_without_a_tokenizer_is_refused():
     with pytest.raises(InputError, match=r"has no tokenizer \(tokenizer\.json\)"):
         pipeline_for(Bundle(tiny_model("gpt", BPE)))
 
 
-def test_tokenizer_without_a_needed_token_is_said_plainly():
+def test_tokenizer_without_a_needed_token_is_refused():
     with pytest.raises(InputError, match="has no start token, which a Translator needs"):
         Translator(Bundle(tiny_model("transformer", MASKING), MASKING))
     with pytest.raises(InputError, match="has no mask token, which a Filler needs"):
         Filler(Bundle(tiny_model("bert", BPE), BPE))
-    with pytest.raises(InputError, match="a GPT cannot do the work of a Filler"):
+    with pytest.raises(InputError, match="a Filler cannot use a GPT"):
         Filler(Bundle(tiny_model("gpt", MASKING), MASKING))
 
 
 @EVERY
-def test_vectors_of_many_texts_are_those_of_each(make):
+def test_vectors_of_a_batch_equal_one_by_one(make):
     pipeline = pipeline_for(make())
     together = pipeline.embed(TEXTS, batch_tokens=20)
     assert together.shape == (4, 16)
@@ -94,7 +94,7 @@ def test_vectors_of_many_texts_are_those_of_each(make):
     assert pipeline.embed([]).shape == (0, 16)
 
 
-def test_vector_is_the_mean_over_the_text_and_not_its_frame():
+def test_vector_is_the_mean_without_special_tokens():
     pipeline = pipeline_for(filler_bundle())
     ids = MASKING.encode("the cat")
     with torch.inference_mode():
@@ -110,17 +110,17 @@ def test_text_that_is_too_long_to_embed_is_refused(make):
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "words", "characters"])
 def test_word_vector_is_that_of_running_text(kind):
-    """The blank before a word is part of it where its token has one, and nothing where it is a token itself."""
+    """The space before a word belongs to it if its token includes one, and is ignored if it is a token itself."""
     tokenizer = train_tokenizer(kind, LINES, vocab_size=600)
     pipeline = pipeline_for(Bundle(tiny_model("gpt", tokenizer), tokenizer, words=WORDS))
     running, blank = tokenizer.encode("x cat"), tokenizer.encode(" ")
     ids = running[len(tokenizer.encode("x")) :]
     ids = ids[1:] if ids[:1] == blank else ids
-    expected = pipeline.weight[ids].mean(dim=0)
+    expected = pipeline.embedding_weight[ids].mean(dim=0)
     torch.testing.assert_close(pipeline.word_vectors(["cat"])[0], expected)
 
 
-def test_neighbors_are_the_words_of_largest_cosine():
+def test_neighbors_are_the_words_with_the_highest_cosine():
     pipeline = pipeline_for(generator_bundle())
     vectors = pipeline.word_vectors(WORDS)
     for word in (*WORDS, "unknown", "Ünknown"):
@@ -131,13 +131,15 @@ def test_neighbors_are_the_words_of_largest_cosine():
         assert [one.similarity for one in found] == pytest.approx([-c for c, _ in expected], abs=1e-6)
 
 
-def test_neighbors_follow_a_model_that_learns():
+def test_neighbors_follow_changed_weights():
     pipeline = pipeline_for(generator_bundle())
     pipeline.neighbors("cat", n=1)
     with torch.no_grad():
-        pipeline.weight[:] = torch.randn(pipeline.weight.shape, generator=torch.Generator().manual_seed(1))
+        pipeline.embedding_weight[:] = torch.randn(
+            pipeline.embedding_weight.shape, generator=torch.Generator().manual_seed(1)
+        )
         ids = pipeline.tokenizer.encode(" cat")
-        pipeline.weight[pipeline.tokenizer.encode(" dog")[0]] = pipeline.weight[ids].mean(dim=0)
+        pipeline.embedding_weight[pipeline.tokenizer.encode(" dog")[0]] = pipeline.embedding_weight[ids].mean(dim=0)
     assert len(pipeline.neighbors("cat", n=100)) == len(WORDS) - 1
 
 
@@ -156,7 +158,7 @@ def test_public_names_are_there():
     assert all(hasattr(pipelines, name) for name in pipelines.__all__)
 
 
-def test_package_names_what_it_gives_lazily():
+def test_package_imports_lazily():
     assert sightline.load is load
     assert {"load", "train", "__version__"} == set(sightline.__all__) <= set(dir(sightline))
     with pytest.raises(AttributeError, match="module 'sightline' has no attribute 'lode'"):

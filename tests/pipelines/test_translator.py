@@ -1,4 +1,4 @@
-"""Translation: one by one or together, it must be the same; what cannot be translated is said plainly."""
+"""Translation: batched or one by one, it must be the same; what cannot be translated is refused."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from sightline.pipelines import Translator, pipeline_for
 from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
 
 TEXTS = ["the cat sat", "a dog ran to the house", "", "où est la gare ?", "x"]
-WAYS = [
-    DecodingSettings(max_length=8),
-    DecodingSettings(beam=4, n_best=3, max_length=8),
-    DecodingSettings(beam=3, max_length=8, coverage_penalty=0.2),
-    DecodingSettings(sample=True, n_best=2, seed=5, max_length=8),
-    DecodingSettings(beam=2, max_length=8, no_repeat_ngram=2, min_length=3, stop=("é", "at")),
+SETTINGS = [
+    DecodingSettings(max_new_tokens=8),
+    DecodingSettings(beam_size=4, n_best=3, max_new_tokens=8),
+    DecodingSettings(beam_size=3, max_new_tokens=8, coverage_penalty=0.2),
+    DecodingSettings(do_sample=True, n_best=2, seed=5, max_new_tokens=8),
+    DecodingSettings(beam_size=2, max_new_tokens=8, no_repeat_ngram_size=2, min_new_tokens=3, stop=("é", "at")),
 ]
 BUNDLES = {"one": translator_bundle, "two vocabularies": two_vocabularies_bundle, "languages": many_languages_bundle}
 
@@ -37,20 +37,22 @@ def language(translator: Translator) -> str | None:
     return "de" if translator.languages else None
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"beam {way.beam} sample {way.sample} {way.stop}")
-def test_many_texts_give_what_each_gives_alone(simple, way):
-    check_together_and_alone(simple, way, batch_tokens=4096)
+@pytest.mark.parametrize(
+    "decoding", SETTINGS, ids=lambda decoding: f"beam {decoding.beam_size} sample {decoding.do_sample} {decoding.stop}"
+)
+def test_batch_equals_one_by_one(simple, decoding):
+    check_batch_equals_one_by_one(simple, decoding, batch_tokens=4096)
 
 
 @pytest.mark.parametrize("batch_tokens", [50, 4096])
-def test_many_texts_give_what_each_gives_alone_however_they_are_cut(translator, batch_tokens):
-    check_together_and_alone(translator, WAYS[1], batch_tokens=batch_tokens)
+def test_batch_equals_one_by_one_at_any_batch_size(translator, batch_tokens):
+    check_batch_equals_one_by_one(translator, SETTINGS[1], batch_tokens=batch_tokens)
 
 
-def check_together_and_alone(translator: Translator, way: DecodingSettings, *, batch_tokens: int) -> None:
+def check_batch_equals_one_by_one(translator: Translator, decoding: DecodingSettings, *, batch_tokens: int) -> None:
     to = language(translator)
-    together = translator.translations(TEXTS, to=to, settings=way, batch_tokens=batch_tokens)
-    alone = [translator.translations([text], to=to, settings=way)[0] for text in TEXTS]
+    together = translator.translations(TEXTS, to=to, settings=decoding, batch_tokens=batch_tokens)
+    alone = [translator.translations([text], to=to, settings=decoding)[0] for text in TEXTS]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert [[one.tokens for one in row] for row in together] == [[one.tokens for one in row] for row in alone]
     for ours, theirs in zip(together, alone, strict=True):
@@ -59,11 +61,11 @@ def check_together_and_alone(translator: Translator, way: DecodingSettings, *, b
 
 @given(texts=st.lists(st.text(st.characters(codec="utf-8"), max_size=8), max_size=4))
 @settings(max_examples=6)
-def test_any_texts_give_what_each_gives_alone(simple, texts):
+def test_batch_of_any_texts_equals_one_by_one(simple, texts):
     assert simple.translate(texts) == [simple.translate(text) for text in texts]
 
 
-def test_shapes_of_results_follow_what_was_asked(simple):
+def test_shape_of_results_follows_the_arguments(simple):
     one, three = simple.translate("the cat"), simple.translate("the cat", n_best=3)
     assert isinstance(one, str)
     assert simple.translate(["the cat", "a dog"])[0] == one
@@ -73,16 +75,16 @@ def test_shapes_of_results_follow_what_was_asked(simple):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_nothing_is_translated_to_nothing_without_the_model(text):
+def test_blank_text_is_translated_to_nothing_without_the_model(text):
     translator = pipeline_for(translator_bundle())
-    translator.model.encode = None  # whoever asks the model fails
+    translator.model.encode = None  # any use of the model fails
     assert translator.translate(text) == ""
     assert translator.translations([text], alignment=True)[0][0].alignment == ()
 
 
 def test_translation_begins_with_its_prefix(translator):
     to = language(translator)
-    for found in translator.translate(TEXTS, to=to, prefix="die Katze", beam=3):
+    for found in translator.translate(TEXTS, to=to, prefix="die Katze", beam_size=3):
         assert found.startswith("die Katze")
     prefixes = [f"{number} " for number in range(len(TEXTS))]
     found = translator.translations(TEXTS, to=to, prefixes=prefixes)
@@ -97,33 +99,33 @@ def test_source_that_is_too_long_is_refused_with_both_numbers(simple):
         simple.translate("a" * 4900)
 
 
-def test_more_tokens_than_the_decoder_has_places_are_not_written(simple):
-    found = simple.translations(["the cat"], settings=DecodingSettings(max_length=1000, min_length=900))
+def test_no_more_tokens_than_decoder_positions_are_generated(simple):
+    found = simple.translations(["the cat"], settings=DecodingSettings(max_new_tokens=1000, min_new_tokens=900))
     assert len(found[0][0].tokens) <= 48
 
 
 def test_prefix_that_is_too_long_is_refused(simple):
-    with pytest.raises(InputError, match="the prefix of text 1 has 30 tokens, but at most 8 are written"):
+    with pytest.raises(InputError, match=r"the prefix of text 1 has 30 tokens, more than max_new_tokens \(8\)"):
         simple.translate("the cat", prefix="z" * 30)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "ok \udfff"])
-def test_half_of_a_surrogate_pair_is_refused(simple, text):
-    with pytest.raises(InputError, match="half of a surrogate pair"):
+def test_lone_surrogate_is_refused(simple, text):
+    with pytest.raises(InputError, match="is a lone surrogate"):
         simple.translate(["fine", text])
 
 
 @pytest.mark.parametrize("name", ["</s>", "<s>", "<pad>", "<2de>"])
 def test_names_of_special_tokens_are_text(translator, name):
-    ids = translator.sources([f"a {name} b"], language(translator), None)[0]
+    ids = translator.encode_sources([f"a {name} b"], language(translator), None)[0]
     typed = ids[1:] if translator.languages else ids
     assert not set(typed) & translator.tokenizer.special_ids
     translator.translate(name, to=language(translator))
 
 
-def test_language_decides_what_stands_before_the_text():
+def test_language_decides_the_tag_before_the_text():
     translator = pipeline_for(precise(many_languages_bundle()))
-    rows = translator.sources(["the cat"] * 2, ["de", "fr"], "en")
+    rows = translator.encode_sources(["the cat"] * 2, ["de", "fr"], "en")
     assert [row[0] for row in rows] == [translator.tokenizer.special_id(name) for name in ("<2de>", "<2fr>")]
     mixed = translator.translations(["the cat", "a dog"], to=["de", "fr"])
     assert [row[0].text for row in mixed] == [
@@ -132,33 +134,33 @@ def test_language_decides_what_stands_before_the_text():
     ]
 
 
-def test_language_that_is_missing_or_unknown_is_said_plainly(simple):
+def test_language_that_is_missing_or_unknown_is_refused(simple):
     translator = pipeline_for(many_languages_bundle())
-    with pytest.raises(InputError, match="into which language\\? Give `to`, one of en, de, fr"):
+    with pytest.raises(InputError, match="`to`: give the target language, one of en, de, fr"):
         translator.translate("the cat")
     with pytest.raises(
-        InputError, match="unknown language 'dee' \\(did you mean 'de'\\?\\): `to` is one of en, de, fr"
+        InputError, match="`to`: unknown language 'dee' \\(did you mean 'de'\\?\\): it must be one of en, de, fr"
     ):
         translator.translate("the cat", to="dee")
-    with pytest.raises(InputError, match="unknown language 'xx': `from_` is"):
+    with pytest.raises(InputError, match="`from_`: unknown language 'xx'"):
         translator.translate("the cat", to="de", from_="xx")
     with pytest.raises(InputError, match="2 languages for 1 texts"):
         translator.translations(["the cat"], to=["de", "fr"])
-    with pytest.raises(InputError, match="was not made for several languages: leave `to`"):
+    with pytest.raises(InputError, match="`to`: this model was not trained for several languages: leave it out"):
         simple.translate("the cat", to="de")
 
 
 def test_setting_that_does_not_exist_names_the_nearest(simple):
-    with pytest.raises(SettingsError, match="unknown setting 'beem' \\(did you mean 'beam'\\?\\)"):
-        simple.translate("the cat", beem=4)
+    with pytest.raises(SettingsError, match="unknown setting 'beem_size' \\(did you mean 'beam_size'\\?\\)"):
+        simple.translate("the cat", beem_size=4)
 
 
 def test_one_text_instead_of_a_list_is_refused(simple):
-    with pytest.raises(InputError, match="a list of texts is needed"):
+    with pytest.raises(InputError, match="expected a list of texts"):
         simple.translations("the cat")
 
 
-def test_target_is_written_in_its_own_vocabulary():
+def test_target_uses_its_own_vocabulary():
     translator = pipeline_for(two_vocabularies_bundle())
     [[found]] = translator.translations(["the cat"])
     assert found.text == translator.bundle.target_tokenizer.decode(
@@ -168,16 +170,18 @@ def test_target_is_written_in_its_own_vocabulary():
 
 
 def test_stop_string_is_not_part_of_the_result(simple):
-    ways = (DecodingSettings(max_length=12, min_length=12, sample=True, seed=seed) for seed in range(100))
-    texts = ((way, simple.translations(["the cat sat"], settings=way)[0][0].text) for way in ways)
-    way, whole = next((way, text) for way, text in texts if len(text) > 8)
-    [[cut]] = simple.translations(["the cat sat"], settings=replace(way, stop=(whole[3:5],)))
+    candidates = (
+        DecodingSettings(max_new_tokens=12, min_new_tokens=12, do_sample=True, seed=seed) for seed in range(100)
+    )
+    texts = ((decoding, simple.translations(["the cat sat"], settings=decoding)[0][0].text) for decoding in candidates)
+    decoding, whole = next((decoding, text) for decoding, text in texts if len(text) > 8)
+    [[cut]] = simple.translations(["the cat sat"], settings=replace(decoding, stop=(whole[3:5],)))
     assert cut.text == whole[: whole.index(whole[3:5])]
-    assert cut.finish == "stop"
+    assert cut.finish_reason == "stop"
 
 
-def test_model_in_training_is_asked_in_peace():
-    """Dropout is off for the time of a call, and every module is put back as it was."""
+def test_model_in_training_can_be_used():
+    """Dropout is off during a call, and every module is restored afterwards."""
     bundle = translator_bundle(dropout=0.5)
     bundle.model.train()
     bundle.model.encoder.layers[0].eval()
@@ -189,9 +193,9 @@ def test_model_in_training_is_asked_in_peace():
     assert all(parameter.requires_grad for parameter in bundle.model.parameters())
 
 
-def test_model_is_put_back_even_after_an_error():
+def test_training_mode_is_restored_after_an_error():
     bundle = translator_bundle()
     bundle.model.train()
     with pytest.raises(InputError):
-        pipeline_for(bundle).translate("the cat", banned=[[i] for i in range(bundle.tokenizer.vocab_size)])
+        pipeline_for(bundle).translate("the cat", bad_words=[[i] for i in range(bundle.tokenizer.vocab_size)])
     assert all(module.training for module in bundle.model.modules())

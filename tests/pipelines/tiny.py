@@ -1,8 +1,8 @@
-"""Models so small that a test may ask them anything: random weights, fixed seeds, real tokenizers."""
+"""Tiny models for tests: random weights, fixed seeds, real tokenizers."""
 
 import torch
 
-from sightline.bundle import Bundle, Purpose
+from sightline.bundle import Bundle, TaskConfig
 from sightline.decoding import DecodingSettings
 from sightline.model import Model, build
 from sightline.model.registry import read_config
@@ -31,11 +31,11 @@ LAYERS = {
     "bert": {"n_layers": 2},
     "gpt": {"n_layers": 2},
 }
-GENERATION = DecodingSettings(max_length=8)
+GENERATION = DecodingSettings(max_new_tokens=8)
 
 
 def tiny_model(architecture: str, tokenizer: Tokenizer, *, seed: int = 0, **settings: object) -> Model:
-    """Build a model whose random weights are large enough to have opinions."""
+    """Build a model whose random weights are large enough for clear preferences."""
     sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 16, "n_heads": 2, "d_ff": 32, "max_length": 48}
     torch.manual_seed(seed)
     model = build(read_config(architecture, {**sizes, **LAYERS[architecture], **settings}))
@@ -48,7 +48,7 @@ def tiny_model(architecture: str, tokenizer: Tokenizer, *, seed: int = 0, **sett
 def precise(bundle: Bundle) -> Bundle:
     """Let a model compute in double precision, where no rounding decides between words that are nearly alike.
 
-    For whoever compares texts that were written together with texts that were written alone, by other kernels.
+    For comparing texts generated in a batch with texts generated alone, which other kernels compute.
     """
     bundle.model.double()
     return bundle
@@ -56,34 +56,38 @@ def precise(bundle: Bundle) -> Bundle:
 
 def translator_bundle(**settings: object) -> Bundle:
     model = tiny_model("transformer", BPE, **settings)
-    return Bundle(model, BPE, GENERATION, purpose=Purpose("translation"), words=WORDS)
+    return Bundle(model, BPE, GENERATION, task_config=TaskConfig("translation"), words=WORDS)
 
 
 def many_languages_bundle() -> Bundle:
-    purpose = Purpose("translation", languages=LANGUAGES)
-    return Bundle(tiny_model("transformer", TAGGED), TAGGED, GENERATION, purpose=purpose, words=WORDS)
+    task_config = TaskConfig("translation", languages=LANGUAGES)
+    return Bundle(tiny_model("transformer", TAGGED), TAGGED, GENERATION, task_config=task_config, words=WORDS)
 
 
 def two_vocabularies_bundle() -> Bundle:
     model = tiny_model("transformer", BPE, target_vocab_size=TARGET_BPE.vocab_size)
-    return Bundle(model, BPE, GENERATION, purpose=Purpose("translation"), target_tokenizer=TARGET_BPE)
+    return Bundle(model, BPE, GENERATION, task_config=TaskConfig("translation"), target_tokenizer=TARGET_BPE)
 
 
 def chat_bundle(**settings: object) -> Bundle:
-    return Bundle(tiny_model("transformer", BPE, **settings), BPE, GENERATION, purpose=Purpose("chat", history=2))
+    return Bundle(
+        tiny_model("transformer", BPE, **settings), BPE, GENERATION, task_config=TaskConfig("chat", context_turns=2)
+    )
 
 
 def generator_bundle(tokenizer: Tokenizer = BPE, **settings: object) -> Bundle:
     model = tiny_model("gpt", tokenizer, **settings)
-    return Bundle(model, tokenizer, GENERATION, purpose=Purpose("language-model"), words=WORDS)
+    return Bundle(model, tokenizer, GENERATION, task_config=TaskConfig("language-model"), words=WORDS)
 
 
 def filler_bundle(tokenizer: Tokenizer = MASKING) -> Bundle:
-    return Bundle(tiny_model("bert", tokenizer), tokenizer, purpose=Purpose("masked-language-model"), words=WORDS)
+    return Bundle(
+        tiny_model("bert", tokenizer), tokenizer, task_config=TaskConfig("masked-language-model"), words=WORDS
+    )
 
 
 def classifier_bundle(*, per_word: bool = False) -> Bundle:
-    heads = ["token_classes" if per_word else "sequence_classes"]
+    heads = ["token_classification" if per_word else "sequence_classification"]
     model = tiny_model("bert", MASKING, heads=heads, n_classes=3)
-    purpose = Purpose("classification", labels=("bad", "fair", "good"), per_word=per_word)
-    return Bundle(model, MASKING, purpose=purpose, words=WORDS)
+    task_config = TaskConfig("classification", labels=("bad", "fair", "good"), per_word=per_word)
+    return Bundle(model, MASKING, task_config=task_config, words=WORDS)

@@ -1,4 +1,4 @@
-"""Corpora of a few lines for every task, and settings with which a run takes a second."""
+"""Corpora of a few lines for every task, and settings for a run of one second."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ TINY = {
     "training.validate_every": 3,
     "training.checkpoint_every": 2,
     "training.log_every": 1,
-    "decoding.max_length": 12,
+    "decoding.max_new_tokens": 12,
 }
 LAYERS = {
     "translation": {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1},
@@ -30,7 +30,7 @@ def sentence(number: int) -> str:
 
 
 def write_corpus(folder: Path, task: str, n: int = 60) -> Path:
-    """Write the file that a task learns from."""
+    """Write the training set of a task."""
     folder.mkdir(parents=True, exist_ok=True)
     sentences = [sentence(number) for number in range(n)]
     if task == "translation":
@@ -39,7 +39,7 @@ def write_corpus(folder: Path, task: str, n: int = 60) -> Path:
         path = folder / "dialogues.jsonl"
         lines = [json.dumps({"turns": [s, f"you said {s}", "yes", "good"]}) for s in sentences]
     elif task == "classification":
-        path, lines = folder / "labelled.tsv", [f"{s} {i}\t{WORDS[i % 3]}" for i, s in enumerate(sentences)]
+        path, lines = folder / "labeled.tsv", [f"{s} {i}\t{WORDS[i % 3]}" for i, s in enumerate(sentences)]
     else:
         path, lines = folder / "text.txt", [s if i % 5 else f"{s}\n" for i, s in enumerate(sentences)]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -52,7 +52,7 @@ def overrides(folder: Path, task: str, **more: object) -> dict[str, object]:
 
 
 def weights_of(run: Path) -> str:
-    """Return what tells the weights of a run's model from others that differ in one bit."""
+    """Return a digest of the weights of a run's model."""
     digest = hashlib.sha256()
     for name, parameter in sorted(bundle.load(run).model.named_parameters()):
         digest.update(name.encode() + parameter.detach().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""The demo and the corpora that need no file."""
+"""The demo and the built-in corpora."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import pytest
 
 from sightline.errors import SettingsError
 from sightline.run import builtin
-from sightline.run.builtin import learned_phrases, phrasebook, unseen_phrases, written_down
-from sightline.run.demo import demo, tell
+from sightline.run.builtin import phrasebook, resolve_builtin, training_phrases, validation_phrases
+from sightline.run.demo import demo, print_demo
 from sightline.text.data import DataSettings
 from sightline.training.report import SilentReporter
 
@@ -26,14 +26,14 @@ def few_phrases():
 
 
 def test_no_unseen_phrase_is_learned_in_any_direction(few_phrases):
-    learned = {text for line in learned_phrases() for text in line.split("\t")[:2]}
-    assert not learned & {text for line in unseen_phrases() for text in line.split("\t")[:2]}
+    learned = {text for line in training_phrases() for text in line.split("\t")[:2]}
+    assert not learned & {text for line in validation_phrases() for text in line.split("\t")[:2]}
     assert not learned & {phrase.text(language) for phrase in phrasebook().unseen for language in ("en", "de", "it")}
 
 
 def test_no_source_has_two_answers(few_phrases):
     answers: dict[tuple[str, str], set[str]] = {}
-    for line in learned_phrases():
+    for line in training_phrases():
         source, target, language = line.split("\t")
         answers.setdefault((source, language), set()).add(target)
     assert max(map(len, answers.values())) == 1
@@ -41,26 +41,26 @@ def test_no_source_has_two_answers(few_phrases):
 
 def test_the_builtin_corpus_becomes_an_ordinary_file_once(tmp_path, few_phrases):
     data = DataSettings(train="builtin:phrasebook", languages=("en", "de", "fr", "es", "pt", "it"))
-    first = written_down(tmp_path, data)
+    first = resolve_builtin(tmp_path, data)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert written_down(tmp_path, data) == first
+    assert resolve_builtin(tmp_path, data) == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
     with pytest.raises(SettingsError, match=r"no built-in corpus 'phrasbook', only .*did you mean phrasebook"):
-        written_down(tmp_path, DataSettings(train="builtin:phrasbook"))
+        resolve_builtin(tmp_path, DataSettings(train="builtin:phrasbook"))
 
 
 def test_dialogues_come_from_the_package(tmp_path):
     pytest.importorskip("chatterbot_corpus")
-    found = written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
+    found = resolve_builtin(tmp_path, DataSettings(train="builtin:chatterbot"))
     lines = Path(found.train).read_text(encoding="utf-8").splitlines()
     dialogues = [json.loads(line)["turns"] for line in lines]
     assert ["How are you?", "I am doing well."] in dialogues
 
 
-def test_without_the_package_it_is_named(tmp_path, monkeypatch):
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(builtin, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install .sightline\[chat\].*data\.train=FILE"):
-        written_down(tmp_path, DataSettings(train="builtin:chatterbot"))
+        resolve_builtin(tmp_path, DataSettings(train="builtin:chatterbot"))
 
 
 def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
@@ -76,23 +76,23 @@ def test_the_demo_trains_once_and_again_only_when_asked(tmp_path, few_phrases):
 
 
 @pytest.fixture(scope="module")
-def done_once(tmp_path_factory):
+def finished_demo(tmp_path_factory):
     return small_demo.small_demo(tmp_path_factory.mktemp("done") / "demo")
 
 
 @pytest.fixture
-def done(done_once, tmp_path, few_phrases):
-    """A demo that was done, of one's own."""
-    return Path(shutil.copytree(done_once, tmp_path / "demo"))
+def done(finished_demo, tmp_path, few_phrases):
+    """A copy of a finished demo."""
+    return Path(shutil.copytree(finished_demo, tmp_path / "demo"))
 
 
-def test_the_demo_tells_score_folder_page_and_what_to_type(done, tmp_path):
+def test_the_demo_prints_score_folder_page_and_commands(done, tmp_path):
     lines: list[str] = []
-    tell(demo(done, SilentReporter()), lines.append)
+    print_demo(demo(done, SilentReporter()), lines.append)
     text = "\n".join(lines)
     assert "March 14, 2026" in text
-    assert "% of 10 phrases it has never seen are translated exactly" in text
-    assert f"{tmp_path / 'demo' / 'look.html'} (open it in a browser, without network)" in text
+    assert "% of 10 unseen phrases are translated exactly right" in text
+    assert f"{tmp_path / 'demo' / 'look.html'} (open it in a browser, works offline)" in text
     assert f"The model is in {tmp_path / 'demo' / 'model'}" in text
     assert f"sightline translate {tmp_path / 'demo'} --to fr" in text
 
@@ -103,7 +103,7 @@ def test_the_page_of_the_demo_is_drawn_without_matplotlib(done):
     assert "default-src 'none'" in drawn  # it has no way to the network
     data = json.loads(re.search(r'id="trace">(.*?)</script>', drawn, re.DOTALL)[1])
     assert data["trace"]["tree"] is not None
-    assert data["trace"]["knockouts"] is not None
+    assert data["trace"]["head_ablation"] is not None
 
 
 def test_the_page_of_the_demo_is_drawn_when_it_is_missing_or_older_than_the_model(done):
@@ -120,12 +120,12 @@ def test_the_page_of_the_demo_is_drawn_when_it_is_missing_or_older_than_the_mode
     assert page.read_text(encoding="utf-8") == drawn
 
 
-def test_the_demo_goes_on_where_no_page_can_be_written(done):
+def test_the_demo_continues_if_no_page_can_be_written(done):
     lines = []
     (done / "look.html").unlink()
     (done / "look.html").mkdir()
     os.utime(done / "look.html", (0, 0))
     found = demo(done, SilentReporter())
     assert found.page is None
-    tell(found, lines.append)
+    print_demo(found, lines.append)
     assert "browser" not in "\n".join(lines)

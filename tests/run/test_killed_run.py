@@ -18,23 +18,23 @@ from instants import MAY_FORK, NthCall, Watch, exit_code_of, left_by_kills
 from sightline.run import train, training_run
 from sightline.run.folder import is_run
 from sightline.training import loop
-from sightline.training.metrics import MetricsFile, read
-from sightline.training.rotation import checkpoints
+from sightline.training.metrics import MetricsFile, read_metrics
+from sightline.training.retention import list_checkpoints
 
 from .small import overrides, weights_of
 
 COMMITS = ("rename", "replace", "write")
 """Whatever becomes true on the disk does so by one of these: a file or folder gets its name, the log a line."""
-OFTEN = {"training.checkpoint_every": 1, "model.dropout": 0.1, "training.accumulate": 2}
-OFTEN |= {"training.average_decay": 0.9, "training.batch_tokens": 150}
-SURELY_KEPT = {"training.best_by": "last"}
+OFTEN = {"training.checkpoint_every": 1, "model.dropout": 0.1, "training.gradient_accumulation": 2}
+OFTEN |= {"training.ema_decay": 0.9, "training.batch_tokens": 150}
+SURELY_KEPT = {"training.best_metric": "last"}
 """Whatever it has learned, a model that is validated is saved."""
-KILLED = {**OFTEN, **SURELY_KEPT, "training.max_steps": 3, "training.validate_every": 2, "training.keep_last": 1}
+KILLED = {**OFTEN, **SURELY_KEPT, "training.max_steps": 3, "training.validate_every": 2, "training.keep_checkpoints": 1}
 STOPPED = {**OFTEN, **SURELY_KEPT, "training.max_steps": 8, "training.validate_every": 1}
 LONG = {**OFTEN, "training.max_steps": 24, "training.validate_every": 7}
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 FAILED = 99
-LONGEST_LIFE = 2.5
+MAX_LIFETIME = 2.5
 """Seconds of the processor: some are killed while they prepare, most while they train."""
 
 
@@ -46,7 +46,8 @@ def go_on(chosen: dict[str, object], folder: Path, out: Path) -> int:
 def outcome(out: Path) -> tuple[str, list[dict]]:
     """Return the weights of the best model and the log, without what depends on time."""
     records = [
-        {k: v for k, v in r.items() if k not in ("seconds", "tokens_per_second")} for r in read(out / "metrics.jsonl")
+        {k: v for k, v in r.items() if k not in ("seconds", "tokens_per_second")}
+        for r in read_metrics(out / "metrics.jsonl")
     ]
     return weights_of(out), records
 
@@ -66,13 +67,13 @@ def undisturbed(tmp_path_factory):
 
 
 def test_a_run_killed_at_any_instant_goes_on_without_a_human_act(tmp_path, undisturbed):
-    """Before each thing that becomes true on the disk: encodings, journal, lines of the log, models, checkpoints."""
+    """Before each thing that becomes true on the disk: encodings, record, lines of the log, models, checkpoints."""
     place = tmp_path / "runs"
     left = left_by_kills(lambda: go_on(KILLED, tmp_path, place / "run"), place, tmp_path, calls=COMMITS, files=False)
     kinds = set()
     for runs in left:
         out = runs / "run"
-        kinds.add((is_run(out), (out / "model").exists(), len(checkpoints(out / "checkpoints"))))
+        kinds.add((is_run(out), (out / "model").exists(), len(list_checkpoints(out / "checkpoints"))))
         kinds |= {path.name for path in out.rglob("*.tmp-new") if path.is_dir()}
         assert go_on(KILLED, tmp_path, out) == 0
         assert outcome(out) == undisturbed(KILLED)
@@ -115,7 +116,7 @@ def signal_at(place: tuple[object, str], number: int) -> Iterator[None]:
 
 
 PLACES = {
-    "a batch": (loop, "learn"),
+    "a batch": (loop, "forward_backward"),
     "an update": (loop, "update"),
     "a line of the log": (MetricsFile, "append"),
     "a validation": (loop, "validate"),
@@ -139,7 +140,7 @@ def test_a_signal_before_there_is_anything_to_save_ends_the_process(tmp_path, un
     """As it always does: what has been prepared so far is no obstacle to the next attempt."""
 
     def stop() -> None:
-        with signal_at((training_run, "write_journal"), signal.SIGTERM):
+        with signal_at((training_run, "write_run_record"), signal.SIGTERM):
             go_on(KILLED, tmp_path, tmp_path / "run")
 
     assert exit_code_of(stop) == -signal.SIGTERM
@@ -188,7 +189,7 @@ def test_a_hundred_kills(tmp_path, undisturbed):
     lives, kills, runs = random.Random(3), 0, 0  # noqa: S311
     while kills < 100:
         out = tmp_path / f"run-{runs}"
-        while kills < 100 and child_killed_after(lives.uniform(0.1, LONGEST_LIFE), tmp_path, out):
+        while kills < 100 and child_killed_after(lives.uniform(0.1, MAX_LIFETIME), tmp_path, out):
             kills += 1
         assert go_on(LONG, tmp_path, out) == 0
         assert outcome(out) == undisturbed(LONG)
@@ -204,7 +205,7 @@ def test_fifty_signals(tmp_path, undisturbed):
         out = tmp_path / f"run-{runs}"
         while signals < 50:
             number = lives.choice(list(CODES))
-            code = child_stopped_after(lives.uniform(0.1, LONGEST_LIFE), number, tmp_path, out)
+            code = child_stopped_after(lives.uniform(0.1, MAX_LIFETIME), number, tmp_path, out)
             if code == 0:
                 break
             # Before the run has begun there is nothing to save: the signal then ends the process as it always does.

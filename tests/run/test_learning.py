@@ -47,11 +47,11 @@ def test_a_transformer_learns_to(name, task, tmp_path):
         "tokenizer.kind": "characters",
         "model.d_model": 64, "model.n_heads": 4, "model.d_ff": 256,
         "model.n_encoder_layers": 2, "model.n_decoder_layers": 2, "model.dropout": 0.0,
-        "training.max_steps": 1500, "training.batch_tokens": 3000, "training.window": 1,
+        "training.max_steps": 1500, "training.batch_tokens": 3000, "training.bucket_window": 1,
         "training.learning_rate": 0.003,
     }  # fmt: skip
     model = trained("translation", settings, tmp_path / "run")
-    outputs = model.translate(asked, beam=1)
+    outputs = model.translate(asked, beam_size=1)
     right = sum(output == task(s) for output, s in zip(outputs, asked, strict=True))
     assert right / len(asked) >= 0.99, name
 
@@ -64,14 +64,14 @@ def test_a_gpt_learns_to(name, task, tmp_path):
     learned, asked = split(20_000, shortest=1)
     settings = {
         "data.train": write(tmp_path / "text.txt", [f"{s}>{task(s)}" for s in learned]),
-        "data.documents": "line",
+        "data.document_separator": "line",
         "tokenizer.kind": "characters",
         "model.d_model": 64, "model.n_heads": 4, "model.d_ff": 256, "model.n_layers": 4,
-        "model.dropout": 0.0, "model.max_length": 64, "model.positions": "rotary",
+        "model.dropout": 0.0, "model.max_length": 64, "model.positions": "rope",
         "training.max_steps": 3000, "training.batch_tokens": 3000, "training.learning_rate": 0.001,
     }  # fmt: skip
     model = trained("language-model", settings, tmp_path / "run")
-    found = model.continuations([f"{s}>" for s in asked], settings=model.settings(sample=False, max_length=12))
+    found = model.continuations([f"{s}>" for s in asked], settings=model.settings(do_sample=False, max_new_tokens=12))
     right = sum(texts[0].text == task(s) for texts, s in zip(found, asked, strict=True))
     assert right / len(asked) >= 0.99, name
 
@@ -87,8 +87,8 @@ def grammar(n: int, *, seed: int) -> list[str]:
     lines = []
     for _ in range(n):
         noun, verb = chance.choice(pairs)
-        colour, place = chance.choice(["red", "old", "small", "grey"]), chance.choice(["here", "there", "outside"])
-        lines.append(f"the {colour} {noun} {chance.choice(['often', 'never', 'always'])} {verb} {place} .")
+        color, place = chance.choice(["red", "old", "small", "gray"]), chance.choice(["here", "there", "outside"])
+        lines.append(f"the {color} {noun} {chance.choice(['often', 'never', 'always'])} {verb} {place} .")
     return lines
 
 
@@ -97,7 +97,7 @@ def test_a_bert_finds_the_hidden_words_of_a_toy_grammar(tmp_path):
         "data.train": write(tmp_path / "text.txt", grammar(6000, seed=1)),
         "tokenizer.kind": "words", "tokenizer.vocab_size": 400,
         "model.d_model": 64, "model.n_heads": 4, "model.d_ff": 256, "model.n_layers": 3, "model.dropout": 0.0,
-        "model.heads": ["masked_words"], "model.max_length": 32,
+        "model.heads": ["mlm"], "model.max_length": 32,
         "training.max_steps": 1200, "training.batch_tokens": 3000, "training.learning_rate": 0.002,
     }  # fmt: skip
     model = trained("masked-language-model", settings, tmp_path / "run")
@@ -122,11 +122,11 @@ def test_a_classifier_learns_what_only_the_order_of_words_tells(tmp_path):
         words[second + 1 : second + 1] = [order[1]]
         lines.append(f"{' '.join(words)}\t{'day' if order[0] == 'sun' else 'night'}")
     settings = {
-        "data.train": write(tmp_path / "labelled.tsv", lines[:5500]),
+        "data.train": write(tmp_path / "labeled.tsv", lines[:5500]),
         "tokenizer.kind": "words", "tokenizer.vocab_size": 400,
         "model.d_model": 64, "model.n_heads": 4, "model.d_ff": 256, "model.n_layers": 3, "model.dropout": 0.0,
         "training.max_steps": 1500, "training.batch_tokens": 3000, "training.learning_rate": 0.001,
-        "training.window": 1,
+        "training.bucket_window": 1,
     }  # fmt: skip
     model = trained("classification", settings, tmp_path / "run")
     asked = [line.split("\t") for line in lines[5500:]]

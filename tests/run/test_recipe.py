@@ -1,4 +1,4 @@
-"""Recipes: read, changed on the command line, checked as a whole, explained."""
+"""Recipes: read, overridden on the command line, checked, and shown in full."""
 
 import dataclasses
 from contextlib import suppress
@@ -8,37 +8,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import SettingsError
-from sightline.run.explain import explanation, meaning, owner_of, value_of
-from sightline.run.overrides import changed
-from sightline.run.recipe import SECTIONS, parse_recipe, read_recipe, shipped
-from sightline.run.sizes import Amount, left_to_data, model_config
+from sightline.run.autosize import DatasetSize, auto_settings, build_model_config
+from sightline.run.overrides import apply_overrides
+from sightline.run.recipe import SECTIONS, list_recipes, parse_recipe, read_recipe
+from sightline.run.show_config import config_lines, effective_value, find_owner, help_text
 
 GENERAL = ("translation", "chat", "language-model", "masked-language-model", "classification")
 PARTICULAR = ("phrases", "multi30k", "shakespeare", "paper-base", "paper-big")
 
 
-def test_the_promised_recipes_are_shipped():
-    assert set(shipped()) == {*GENERAL, *PARTICULAR}
+def test_the_promised_recipes_are_built_in():
+    assert set(list_recipes()) == {*GENERAL, *PARTICULAR}
 
 
 @pytest.mark.parametrize("name", [*GENERAL, *PARTICULAR])
-def test_every_shipped_recipe_reads_and_says_what_it_is(name):
+def test_every_built_in_recipe_is_valid_and_described(name):
     recipe = read_recipe(name)
     assert recipe.description
-    assert all(meaning(owner_of(recipe, section, key), key) for section in SECTIONS for key in recipe.kinds(section))
+    assert all(
+        help_text(find_owner(recipe, section, key), key) for section in SECTIONS for key in recipe.field_types(section)
+    )
 
 
 @pytest.mark.parametrize("name", [*GENERAL, *PARTICULAR])
-def test_an_explained_recipe_is_the_recipe(name):
+def test_a_recipe_shown_in_full_is_the_recipe(name):
     recipe = read_recipe(name)
-    again = parse_recipe("\n".join(explanation(recipe)), name=name, where="explained")
-    assert left_to_data(again) == left_to_data(recipe)
+    again = parse_recipe("\n".join(config_lines(recipe)), name=name, where="shown")
+    assert auto_settings(again) == auto_settings(recipe)
     for section in SECTIONS:
-        for key in recipe.kinds(section):
-            then, now = (value_of(one, section, key) for one in (recipe, again))
+        for key in recipe.field_types(section):
+            then, now = (effective_value(one, section, key) for one in (recipe, again))
             assert then == (tuple(now) if isinstance(now, list) and isinstance(then, tuple) else now), (section, key)
-    amount = Amount(1000, 50_000, 40)
-    assert model_config(again, amount, vocab_size=99) == model_config(recipe, amount, vocab_size=99)
+    dataset_size = DatasetSize(1000, 50_000, 40)
+    assert build_model_config(again, dataset_size, vocab_size=99) == build_model_config(
+        recipe, dataset_size, vocab_size=99
+    )
 
 
 def test_only_a_file_is_missing_from_the_general_recipes():
@@ -58,14 +62,14 @@ def test_only_a_file_is_missing_from_the_general_recipes():
         ("training.betas=0.9,0.99", "training", "betas", (0.9, 0.99)),
         ("training.learning_rate=1e-3", "training", "learning_rate", 1e-3),
         ("training.learning_rate=1", "training", "learning_rate", 1.0),
-        ("model.norm_order=post", "model", "norm_order", "post"),
+        ("model.pre_norm=false", "model", "pre_norm", False),
         ("model.size=small", "model", "size", "small"),
         ("tokenizer.vocab_size=500", "tokenizer", "vocab_size", 500),
         ("decoding.stop=.,!", "decoding", "stop", (".", "!")),
     ],
 )
-def test_values_from_the_command_line_become_what_the_setting_needs(override, section, key, value):
-    found = changed(read_recipe("translation"), [override]).sections[section][key]
+def test_overrides_are_parsed_as_the_type_of_the_setting(override, section, key, value):
+    found = apply_overrides(read_recipe("translation"), [override]).sections[section][key]
     assert (tuple(found) if isinstance(found, list) else found) == value
 
 
@@ -84,14 +88,14 @@ def test_values_from_the_command_line_become_what_the_setting_needs(override, se
         ("model.preset=nothing", r"unknown preset 'nothing'"),
     ],
 )
-def test_mistakes_are_named(override, message):
+def test_errors_are_named(override, message):
     with pytest.raises(SettingsError, match=message):
-        changed(read_recipe("translation"), [override])
+        apply_overrides(read_recipe("translation"), [override])
 
 
-def test_all_mistakes_are_named_at_once():
+def test_all_errors_are_named_at_once():
     with pytest.raises(SettingsError, match=r"data\.trian.*training\.max_steps"):
-        changed(read_recipe("translation"), ["data.trian=x", "training.max_steps=ten"])
+        apply_overrides(read_recipe("translation"), ["data.trian=x", "training.max_steps=ten"])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_all_mistakes_are_named_at_once():
         ("", "task is 'None'"),
         ("task = 'chat'\n[trainning]", r"unknown entry 'trainning' \(did you mean 'training'"),
         ("task = 'chat'\ndata = 3", r"\[data\] must be a section"),
-        ("task = ", "this is not TOML"),
+        ("task = ", "invalid TOML"),
         ("task = 'chat'\n[model]\nn_classes = 3", "unknown setting 'n_classes'"),
         ("task = 'translation'\n[model]\nvocab_size = 3", "vocab_size come from the data"),
         (
@@ -120,12 +124,12 @@ def test_an_unknown_recipe_names_the_known_ones():
         read_recipe("translatoin")
 
 
-def test_a_recipe_of_ones_own_is_a_file(tmp_path):
+def test_a_custom_recipe_is_a_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('task = "chat"\n[data]\ntrain = "d.jsonl"\n', encoding="utf-8")
     recipe = read_recipe(str(path))
     assert (recipe.name, recipe.task, recipe.data.train) == ("mine", "chat", "d.jsonl")
-    with pytest.raises(SettingsError, match="this recipe cannot be read"):
+    with pytest.raises(SettingsError, match="the recipe cannot be read"):
         read_recipe(tmp_path / "other.toml")
 
 
@@ -139,10 +143,10 @@ def test_values_given_from_python_are_checked_too():
 @given(st.text(max_size=30))
 def test_no_override_is_a_traceback(text):
     with suppress(SettingsError):
-        changed(read_recipe("chat"), [text])
+        apply_overrides(read_recipe("chat"), [text])
 
 
 def test_every_setting_of_every_section_is_documented():
     for kind in SECTIONS.values():
         for item in dataclasses.fields(kind):
-            assert meaning(kind, item.name), f"{kind.__name__}.{item.name}"
+            assert help_text(kind, item.name), f"{kind.__name__}.{item.name}"

@@ -1,4 +1,4 @@
-"""The models of a run on its way: each is what the run was at that step, with the run's own tokenizer."""
+"""Snapshots of a run: each has the weights of its step and the tokenizer of the run."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from sightline import bundle
 from sightline.errors import InputError
 from sightline.run import train
-from sightline.run.snapshots import has_kept_model, pipeline_at, snapshots
+from sightline.run.snapshots import has_best_model, list_snapshots, pipeline_at
 
 from .small import overrides
 
@@ -21,13 +21,13 @@ def run(tmp_path_factory):
 
 
 def test_snapshots_are_found_by_step(run):
-    assert list(snapshots(run)) == [0, 1, 2, 4]
-    assert has_kept_model(run)
+    assert list(list_snapshots(run)) == [0, 1, 2, 4]
+    assert has_best_model(run)
 
 
 def test_a_folder_without_snapshots_has_none(tmp_path):
-    assert snapshots(tmp_path) == {}
-    assert not has_kept_model(tmp_path)
+    assert list_snapshots(tmp_path) == {}
+    assert not has_best_model(tmp_path)
 
 
 @pytest.mark.parametrize("step", [0, 1, 4])
@@ -48,6 +48,6 @@ def test_each_step_can_be_asked_and_traced(run):
     assert traces[0].steps[0].log_probability != traces[1].steps[0].log_probability
 
 
-def test_an_unknown_step_is_refused_with_those_there_are(run):
+def test_an_unknown_step_is_refused_with_the_known_ones(run):
     with pytest.raises(InputError, match=r"no snapshot of step 3: this run has 0, 1, 2, 4"):
         pipeline_at(run, 3)

@@ -1,4 +1,4 @@
-"""Servers to ask: one with the usual settings for a whole module, and others as a test wants them."""
+"""Fixtures: a server with default settings for a whole module, a client of it, and the gate."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def client(url: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch):
-    """What holds the models before every step."""
+    """The gate before every model step."""
     from .gate import Gate
 
     made = Gate(monkeypatch)

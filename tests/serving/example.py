@@ -18,7 +18,7 @@ from sightline.serving import (
     accepts_form,
     charge,
     create_app,
-    facts_of,
+    get_context,
 )
 
 from .wire import PATIENCE
@@ -73,7 +73,7 @@ class Witness:
         await event.wait()
 
     def open(self) -> None:
-        """Let those who wait go on, and all who come."""
+        """Let waiting requests continue, and all that come."""
         with self.changed:
             self.is_open = True
             for loop, event in self.waiting:
@@ -81,7 +81,7 @@ class Witness:
 
 
 def example_router() -> Router:
-    """Routes that answer at once, by every kind of body and parameter."""
+    """Routes that respond at once, with every kind of body and parameter."""
     router = Router()
 
     @router.post("/v1/echo")
@@ -115,7 +115,7 @@ def example_router() -> Router:
 
 
 def odd_router(witness: Witness) -> Router:
-    """Routes that take long, send much, or tell who asked."""
+    """Routes that take long or send much."""
     router = Router()
 
     @router.post("/v1/slow")
@@ -154,12 +154,12 @@ def odd_router(witness: Witness) -> Router:
 
 
 def telling_router() -> Router:
-    """Routes that tell who asked, and count what was asked for."""
+    """Routes that return the client's id, and charge tokens."""
     router = Router()
 
-    @router.get("/v1/caller")
-    async def caller(request: Request) -> dict[str, str]:
-        return {"caller": facts_of(request).caller, "id": facts_of(request).id}
+    @router.get("/v1/client")
+    async def client(request: Request) -> dict[str, str]:
+        return {"client_id": get_context(request).client_id, "id": get_context(request).id}
 
     @router.get("/v1/charge")
     async def charged(request: Request, tokens: int) -> dict[str, int]:

@@ -1,29 +1,29 @@
-"""Models that take a step when the test lets them: so the test says who comes, and who goes, before which step."""
+"""A gate for model steps: the test decides what happens before which step."""
 
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from sightline.serving.running import Running
+from sightline.serving.running_batch import RunningBatch
 
 from .wire import PATIENCE
 
 
 class Gate:
-    """Stands before every step of every model; closed at first."""
+    """Blocks every step of every model; closed at first."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.changed = threading.Condition()
         self.is_open = self.is_reached = False
         self.permits = 0
-        advance = Running.advance
+        advance = RunningBatch.advance
 
-        def advance_when_let(running: Running):
+        def advance_when_let(running: RunningBatch):
             self._pass()
             return advance(running)
 
-        monkeypatch.setattr(Running, "advance", advance_when_let)
+        monkeypatch.setattr(RunningBatch, "advance", advance_when_let)
 
     def _pass(self) -> None:
         with self.changed:
@@ -34,11 +34,11 @@ class Gate:
             self.is_reached = False
 
     def until_reached(self) -> None:
-        """Wait until somebody is about to take a step, and is held."""
+        """Wait until a model is held before a step."""
         self._wait(lambda: self.is_reached and not self.permits)
 
     def step(self) -> None:
-        """Let one step be taken, and wait for the next that is to be."""
+        """Let one step pass, and wait for the next."""
         self.until_reached()
         with self.changed:
             self.permits = 1
@@ -46,16 +46,16 @@ class Gate:
         self.until_reached()
 
     def open(self) -> None:
-        """Let all steps be taken."""
+        """Let all steps pass."""
         with self.changed:
             self.is_open = True
             self.changed.notify_all()
 
     def close(self) -> None:
-        """Hold all again."""
+        """Block all steps again."""
         with self.changed:
             self.is_open = False
 
     def _wait(self, holds: Callable[[], object]) -> None:
         with self.changed:
-            assert self.changed.wait_for(holds, PATIENCE), "nobody takes a step"
+            assert self.changed.wait_for(holds, PATIENCE), "no model takes a step"

@@ -1,4 +1,4 @@
-"""What a server costs others: memory, and the time that most answers take."""
+"""Measurements: resident memory and percentiles."""
 
 import os
 import statistics
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Return the memory that a process has now."""
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return what so many of a hundred values are not above."""
+    """Return a percentile of the values."""
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -1,6 +1,6 @@
-"""Servers whose time stands still until the test moves it: no deadline comes by itself, however busy the machine is.
+"""Servers whose clock stands still until the test advances it: no timeout expires by itself on a busy machine.
 
-What the test must wait for, it is told: the loop is the test's own, and reports all that happens to its connections.
+The event loop is the test's own and reports all that happens to its connections, so that a test can wait for it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from .wire import PATIENCE
 
 REPORTED = ("connection_made", "data_received", "pause_writing", "resume_writing", "on_response_complete")
 ROUNDS = 8
-"""Of the event loop, until what a deadline sets off has been done: a timer, a future, a task, and some to spare."""
+"""Of the event loop, until the effects of a deadline are done: a timer, a future, a task, and some to spare."""
 TICK = 0.1
 
 
@@ -33,17 +33,17 @@ class Link:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server hears no more on it."""
-        return self.protocol.deaf or self.protocol.transport.is_closing()
+        """Whether the server ignores further input on it."""
+        return self.protocol.is_refusing or self.protocol.transport.is_closing()
 
     @property
     def is_held_up(self) -> bool:
-        """Whether its reader takes nothing, so that the server has stopped writing."""
+        """Whether its client reads nothing, so that the server has stopped writing."""
         return self.protocol.flow.write_paused
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that has its time, and reports its connections, elsewhere."""
+    """An event loop with the clock of a `Standing`, to which it reports its connections."""
 
     def __init__(self, standing: "Standing") -> None:
         self.standing = standing
@@ -60,7 +60,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 class Standing:
-    """A server, its clock and its connections, in the hands of a test."""
+    """A server, its clock and its connections, controlled by a test."""
 
     def __init__(self, app: Application, send_buffer: int | None) -> None:
         self.app, self.send_buffer = app, send_buffer
@@ -68,7 +68,7 @@ class Standing:
         self.now = 0.0
         self.changed = threading.Condition()
         self.links: list[Link] = []
-        """In the order of their coming, those that have ended included."""
+        """In order of arrival, closed ones included."""
         self.loop: Loop | None = None
 
     def make_loop(self) -> Loop:
@@ -78,7 +78,7 @@ class Standing:
     # The clock
 
     def advance(self, seconds: float) -> None:
-        """Move time on, and return when all deadlines that were due by then have been acted upon."""
+        """Advance the clock, and return when all deadlines that were due by then have been acted upon."""
         done = threading.Event()
 
         def move() -> None:
@@ -92,16 +92,16 @@ class Standing:
         assert done.wait(PATIENCE), "the server does not move"
 
     def hurry(self) -> None:
-        """Let time fly once the server is stopping: nobody is served any more who could notice."""
+        """Let the clock run fast once the server is stopping and serves no more requests."""
         if self.app.lifecycle.stopping:
             self.now += TICK
-        time.sleep(0.0002)  # whoever has just left is still to be noticed
+        time.sleep(0.0002)  # the last disconnects are still to be noticed
         self.loop.call_soon(self.hurry)
 
     # The connections
 
     def watched(self, protocol: GuardedProtocol) -> GuardedProtocol:
-        """Have everything reported that happens to a connection."""
+        """Report everything that happens to a connection."""
         link = Link(protocol)
 
         def report(method: Callable[..., None], *arguments: object) -> None:
@@ -120,7 +120,7 @@ class Standing:
         return protocol
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds that has to do with connections."""
+        """Wait until a condition about connections holds."""
         with self.changed:
             assert self.changed.wait_for(holds, PATIENCE), "it did not come to that"
 
@@ -150,7 +150,7 @@ class Standing:
 
 @contextmanager
 def standing(app: Application, *, send_buffer: int | None = None) -> Iterator[Standing]:
-    """Serve an app while the block lasts; at its end there is nothing to wait for."""
+    """Serve an app while the block lasts; its shutdown takes no time."""
     server = Standing(app, send_buffer)
     with background(app, loop=server.make_loop) as server.url:
         try:

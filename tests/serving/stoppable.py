@@ -1,4 +1,4 @@
-"""A server in a process of its own, for tests of how it ends. Says its address on stdout; its work ends with a line."""
+"""A server in a process of its own, for tests of shutdown. Prints its URL; its endpoint runs until it reads a line."""
 
 import asyncio
 import sys
@@ -14,14 +14,14 @@ def main() -> None:
 
     @router.get("/v1/work")
     async def work() -> dict[str, str]:
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(sys.stdin, told.set)
+        loop, line_read = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(sys.stdin, line_read.set)
         print("working", flush=True)  # noqa: T201 - for the test
-        await told.wait()
+        await line_read.wait()
         loop.remove_reader(sys.stdin)
         return {"work": "done"}
 
-    limits = Limits(header_seconds=HOUR, keep_alive_seconds=HOUR, request_seconds=HOUR, stop_seconds=HOUR)
+    limits = Limits(header_timeout=HOUR, keep_alive_timeout=HOUR, request_timeout=HOUR, shutdown_timeout=HOUR)
     settings = ServingSettings(port=0, limits=limits)
     app = create_app(settings, routers=[router])
     serve(app, bind(settings), started=lambda url: print(url, flush=True))  # noqa: T201 - for the test

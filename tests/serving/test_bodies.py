@@ -1,4 +1,4 @@
-"""What is said about a body that is wrong, and how large or slow one may be (T14)."""
+"""Errors of invalid bodies, and their limits of size and time (T14)."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ from .wire import asked, asking, connect, post, read_all, statuses
         (None, "the body must be a JSON object", None, "invalid_value"),
     ],
 )
-def test_wrong_body_is_told_by_field_and_never_echoed(client, body, message, param, code):
+def test_invalid_body_is_reported_by_field_and_never_echoed(client, body, message, param, code):
     data = json.dumps(body).encode()
     answer = client.post("/v1/echo", content=data, headers={"content-type": "application/json"})
     assert answer.status_code == 400
@@ -37,13 +37,13 @@ def test_wrong_body_is_told_by_field_and_never_echoed(client, body, message, par
     assert answer.json() == {"error": error}
 
 
-def test_whole_number_may_be_written_with_a_point(client):
-    """JSON has one kind of number: what says "integer" of itself must take 8.0."""
+def test_integer_may_have_a_decimal_point(client):
+    """JSON has one kind of number: a field of type "integer" must accept 8.0."""
     headers = {"content-type": "application/json"}
     assert client.post("/v1/echo", content=b'{"text": "a", "times": 8.0}', headers=headers).json()["times"] == 8
 
 
-def test_all_wrong_fields_are_told_at_once_but_not_thousands(client):
+def test_invalid_fields_are_reported_together_but_not_thousands(client):
     message = client.post("/v1/echo", json={f"field{n}": 1 for n in range(1000)}).json()["error"]["message"]
     assert "text is required" in message
     assert message.endswith("more")
@@ -61,7 +61,7 @@ def test_all_wrong_fields_are_told_at_once_but_not_thousands(client):
         "application/ld+json",
     ],
 )
-def test_body_of_another_kind_is_415(client, kind):
+def test_body_of_another_media_type_is_415(client, kind):
     answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
     assert answer.status_code == 415
     assert answer.json()["error"]["code"] == "unsupported_media_type"
@@ -73,12 +73,12 @@ def test_compressed_body_is_415(client):
 
 
 @pytest.mark.parametrize("kind", ["application/json", "APPLICATION/JSON", 'application/json; charset="UTF-8"'])
-def test_json_by_any_of_its_names_is_taken(client, kind):
+def test_json_content_type_is_accepted_in_any_spelling(client, kind):
     answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
     assert answer.status_code == 200
 
 
-def test_form_is_taken_where_a_route_says_so(client):
+def test_form_is_accepted_where_a_route_allows_it(client):
     fields = {"q": "Straße & Co", "target": "de", "alternatives": "3"}
     assert client.post("/translate", data=fields).json() == {"text": "Straße & Co", "times": 3}
     assert client.post("/translate", json={**fields, "alternatives": 3}).json()["times"] == 3
@@ -87,7 +87,7 @@ def test_form_is_taken_where_a_route_says_so(client):
 @pytest.mark.parametrize(
     "data", [b"q=a&q=b&target=de", b"%ff=1", b"q=%ff&target=de", b"a&b", b"&".join([b"a=1"] * 99), b"\xff"]
 )
-def test_odd_form_is_400(client, data):
+def test_invalid_form_is_400(client, data):
     headers = {"content-type": "application/x-www-form-urlencoded"}
     assert client.post("/translate", content=data, headers=headers).status_code == 400
 
@@ -128,8 +128,8 @@ def test_t14_headers_at_the_limit_pass_and_one_more_does_not(small, fields, stat
     assert (b"--max-header-fields" in answer) == (status == 431)
 
 
-def test_t14_request_over_its_time_is_504_and_cancelled():
-    witness, limits = Witness(), Limits(request_seconds=3600, write_seconds=9999)
+def test_t14_request_over_its_timeout_is_504_and_cancelled():
+    witness, limits = Witness(), Limits(request_timeout=3600, write_timeout=9999)
     with (
         standing(example_app(witness, limits=limits)) as server,
         asking(server.url) as client,
@@ -146,17 +146,17 @@ def test_t14_request_over_its_time_is_504_and_cancelled():
         server.advance(1)
         answer, stream = asked_for.result(), read_all(reader)
     assert answer.status_code == 504
-    assert "--request-seconds" in answer.json()["error"]["message"]
+    assert "--request-timeout" in answer.json()["error"]["message"]
     assert witness.cancelled == 2
     assert statuses(stream) == [200]
     assert not stream.endswith(b"0\r\n\r\n"), "a stream that was broken off does not look complete"
 
 
-def test_large_answer_arrives_whole(client):
+def test_large_response_arrives_whole(client):
     assert len(client.get("/v1/large").content) == 3_000_000
 
 
-def test_description_of_the_interface_is_true(client):
+def test_openapi_schema_is_true(client):
     schema = client.get("/openapi.json").json()
     echo = schema["paths"]["/v1/echo"]["post"]
     assert {"200", "400", "413", "415", "429", "500", "503", "504"} <= set(echo["responses"])

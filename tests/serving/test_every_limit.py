@@ -21,14 +21,14 @@ from .wire import CLOSING, PATIENCE, asked, asking, connect, read_all, statuses,
 
 ASK = {"model": "gpt", "prompt": "the cat", "max_tokens": 2}
 GPT = Generator(generator_bundle())
-N_PROMPT = len(GPT.contexts([ASK["prompt"]])[0])
-SILENT = {"rows", "write_seconds", "keep_alive_seconds", "stop_seconds"}
-"""No answer refuses these: what is over `rows` waits (below), a slow reader is let go (T16), an idle connection is
+N_PROMPT = len(GPT.encode_prompts([ASK["prompt"]])[0])
+SILENT = {"batch_size", "write_timeout", "keep_alive_timeout", "shutdown_timeout"}
+"""No response refuses these: jobs over `batch_size` wait (below), a slow reader is cut off (T16), an idle connection is
 closed, and a server that stops breaks off (T18)."""
 
 
 class Hold:
-    """Keeps all models busy from the time it has begun until it is let go."""
+    """Keeps all models busy from its start until it is released."""
 
     def __init__(self) -> None:
         self.begun, self.release = threading.Event(), threading.Event()
@@ -42,12 +42,12 @@ class Hold:
 def served(hold: Hold | None = None, **limits: int | float) -> Iterator[Standing]:
     """Serve a model; `/hold` keeps all models busy."""
 
-    def holding(desk) -> list[Router]:
+    def holding(submitter) -> list[Router]:
         router = Router(include_in_schema=False)
 
         @router.post("/hold")
         async def hold_all() -> dict[str, bool]:
-            [held] = await desk.call(object(), hold, [0])
+            [held] = await submitter.call(object(), hold, [0])
             return {"held": held}
 
         return [router]
@@ -61,11 +61,11 @@ WITHIN = {
     "new_tokens": (3, {"max_tokens": 3}, {"max_tokens": 4}),
     "choices": (2, {"n": 2, "temperature": 1}, {"n": 3, "temperature": 1}),
     "stop_sequences": (2, {"stop": ["x", "y"]}, {"stop": ["x", "y", "z"]}),
-    "batch": (2, {"prompt": ["a", "b"]}, {"prompt": ["a", "b", "c"]}),
-    "beams": (2, {"beam": 2}, {"beam": 3}),
+    "inputs": (2, {"prompt": ["a", "b"]}, {"prompt": ["a", "b", "c"]}),
+    "beams": (2, {"beam_size": 2}, {"beam_size": 3}),
     "prompt_tokens": (N_PROMPT, {}, {"prompt": "the cat sat on"}),
 }
-"""Limits of what one request asks for: the limit, what is just allowed, what is not."""
+"""Limits of one request: the limit, a request at it, and one above it."""
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_t14_head_at_the_limit_passes_and_one_more_does_not(name, limits, more: 
 def test_t14_queue_at_its_limit_waits_and_one_more_is_refused():
     hold = Hold()
     with served(hold, queue=2) as server, asking(server.url) as client, ThreadPoolExecutor(3) as aside:
-        scheduler = server.app.state.desk.scheduler
+        scheduler = server.app.state.submitter.scheduler
         held = aside.submit(client.post, "/hold")
         assert hold.begun.wait(PATIENCE)
         waiting = [aside.submit(client.post, "/v1/completions", json=ASK) for _ in range(2)]
@@ -135,25 +135,25 @@ def test_t14_queue_at_its_limit_waits_and_one_more_is_refused():
         hold.release.set()
         passed = [one.result().status_code for one in (held, *waiting)]
     assert passed == [200, 200, 200]
-    assert unread.status_code == 503  # so busy a server does not look at what it refuses
+    assert unread.status_code == 503  # a full server does not read what it refuses
     assert others.status_code == 200
     assert_names_option(refused, "queue", 503)
     assert int(refused.headers["retry-after"]) >= 1
 
 
-def test_t14_texts_over_the_rows_wait_for_their_turn():
-    with served(rows=2) as server, asking(server.url) as client:
+def test_t14_jobs_over_the_batch_size_wait():
+    with served(batch_size=2) as server, asking(server.url) as client:
         ask = {**ASK, "prompt": ["the"] * 6, "temperature": 1, "seed": 1, "max_tokens": 5}
         assert len(client.post("/v1/completions", json=ask).json()["choices"]) == 6
-        counts = server.app.state.desk.scheduler.counts
+        counts = server.app.state.submitter.scheduler.counts
     assert counts.steps < counts.tokens <= 2 * counts.steps
 
 
-def test_t14_connections_at_the_limit_are_answered_and_one_more_is_refused():
+def test_t14_connections_at_the_limit_are_served_and_one_more_is_refused():
     with served(connections=3) as server, contextlib.ExitStack() as stack:
         for number in range(3):
             assert statuses(asked(server.url, CLOSING)) == [200]
-            server.until(lambda number=number: len(server.open_links) == number)  # who was answered has gone
+            server.until(lambda number=number: len(server.open_links) == number)  # those answered have disconnected
             stack.enter_context(connect(server.url))
             server.until(lambda number=number: len(server.open_links) == number + 1)
         refused = asked(server.url, CLOSING)
@@ -169,8 +169,8 @@ def test_t14_connections_at_the_limit_are_answered_and_one_more_is_refused():
         ("tokens_per_minute", {"tokens_per_minute": 2 * (N_PROMPT + ASK["max_tokens"])}),
     ],
 )
-def test_t14_what_is_allowed_a_minute_passes_and_more_is_refused(name, limits):
-    with served(**limits, keep_alive_seconds=999) as server, asking(server.url) as client:
+def test_t14_rate_at_the_limit_passes_and_more_is_refused(name, limits):
+    with served(**limits, keep_alive_timeout=999) as server, asking(server.url) as client:
         answers = [client.post("/v1/completions", json=ASK) for _ in range(3)]
         server.advance(29)
         early = client.post("/v1/completions", json=ASK)
@@ -181,23 +181,23 @@ def test_t14_what_is_allowed_a_minute_passes_and_more_is_refused(name, limits):
     assert int(answers[2].headers["retry-after"]) == 30
 
 
-def test_t14_request_over_its_time_is_refused():
+def test_t14_request_over_its_timeout_is_refused():
     hold = Hold()
-    with served(hold, request_seconds=3600) as server, asking(server.url) as client, ThreadPoolExecutor() as aside:
+    with served(hold, request_timeout=3600) as server, asking(server.url) as client, ThreadPoolExecutor() as aside:
         held = aside.submit(client.post, "/hold")
         assert hold.begun.wait(PATIENCE)
         server.advance(3600)
         refused = held.result()
         hold.release.set()
         assert client.post("/hold").status_code == 200
-    assert_names_option(refused, "request_seconds", 504)
+    assert_names_option(refused, "request_timeout", 504)
 
 
 @pytest.mark.parametrize(
     ("name", "half"),
     [
-        ("header_seconds", b"GET /health HTTP/1.1\r\nHost: local"),
-        ("body_seconds", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        ("header_timeout", b"GET /health HTTP/1.1\r\nHost: local"),
+        ("body_timeout", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                          b"Content-Length: 50\r\n\r\n{"),
     ],
 )  # fmt: skip
@@ -213,5 +213,5 @@ def test_t14_what_arrives_too_slowly_is_refused(name, half):
 
 def test_t14_no_limit_is_forgotten():
     tested = {*WITHIN, *SILENT, "body_bytes", "header_bytes", "header_fields", "queue", "connections"}
-    tested |= {"requests_per_minute", "tokens_per_minute", "request_seconds", "header_seconds", "body_seconds"}
+    tested |= {"requests_per_minute", "tokens_per_minute", "request_timeout", "header_timeout", "body_timeout"}
     assert tested == {field.name for field in dataclasses.fields(Limits)}

@@ -1,4 +1,4 @@
-"""What a client learns of a fault inside the server: an id, and nothing else (T26)."""
+"""Internal errors: the client gets an id, and nothing else (T26)."""
 
 import asyncio
 import logging
@@ -88,41 +88,41 @@ def faulty() -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("name", [*FAULTS, "wrong answer", "header"])
-def test_t26_fault_tells_an_id_to_the_client_and_everything_to_the_log(faulty, name, caplog):
+def test_t26_client_gets_an_id_and_the_log_everything(faulty, name, caplog):
     with caplog.at_level(logging.ERROR):
         answer = faulty.get(f"/fault/{name.replace(' ', '-')}")
     assert answer.status_code == 500
     error = answer.json()["error"]
     assert error["type"] == "server_error"
-    told = answer.headers["x-request-id"]
-    assert told in error["message"]
+    request_id = answer.headers["x-request-id"]
+    assert request_id in error["message"]
     everything = answer.text + str(answer.headers)
     assert SECRET not in everything
     for word in ("Traceback", ".py", "Error:", "starlette", "fastapi", "uvicorn", "pydantic"):
         assert word not in everything
-    logged = [record for record in caplog.records if told in record.getMessage()]
+    logged = [record for record in caplog.records if request_id in record.getMessage()]
     assert len(logged) == 1
     assert logged[0].exc_info is not None
-    assert len(caplog.records) == 1, "a fault is told once"
+    assert len(caplog.records) == 1, "a fault is logged once"
 
 
-def test_t26_server_goes_on_after_every_fault(faulty):
+def test_t26_server_continues_after_every_fault(faulty):
     assert faulty.get("/health").status_code == 200
 
 
-def test_number_that_is_none_never_leaves_as_nan(faulty):
+def test_nan_is_never_sent(faulty):
     answer = faulty.get("/fault/not-a-number")
     assert "NaN" not in answer.text
 
 
 @pytest.mark.parametrize("name", ["input", "settings", "refused"])
-def test_refusal_of_the_package_is_400_with_its_sentence(faulty, name):
+def test_error_of_the_package_is_400_with_its_message(faulty, name):
     answer = faulty.get(f"/refused/{name}")
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "the text is too long: shorten it"
 
 
-def test_problem_is_told_as_it_is(faulty):
+def test_problem_is_sent_unchanged(faulty):
     answer = faulty.get("/refused/problem")
     assert answer.status_code == 418
     assert answer.headers["retry-after"] == "3"
@@ -130,14 +130,14 @@ def test_problem_is_told_as_it_is(faulty):
     assert answer.json() == {"error": expected}
 
 
-def test_wrong_method_is_told_every_right_one(faulty):
+def test_wrong_method_gets_the_allowed_ones(faulty):
     answer = faulty.delete("/health")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET"
     assert answer.json()["error"]["code"] == "method_not_allowed"
 
 
-def test_route_without_protection_cannot_be_plugged_in():
+def test_route_without_protection_is_refused():
     from fastapi import APIRouter
 
     router = APIRouter()
@@ -146,11 +146,11 @@ def test_route_without_protection_cannot_be_plugged_in():
     async def loose() -> None:
         """Never served."""
 
-    with pytest.raises(TypeError, match=r"/loose: write it on a sightline\.serving Router"):
+    with pytest.raises(TypeError, match=r"/loose: add it to a sightline\.serving Router"):
         create_app(ServingSettings(), routers=[router])
 
 
-def test_endpoint_that_cannot_be_cancelled_cannot_be_written():
+def test_endpoint_that_cannot_be_cancelled_is_refused():
     with pytest.raises(TypeError, match="async def"):
 
         @Router().get("/blocking")

@@ -1,4 +1,4 @@
-"""Ten thousand requests that are none: no fault, no hang, and the server is still there (T13)."""
+"""Ten thousand malformed requests: no fault, no hang, and the server is still alive (T13)."""
 
 import contextlib
 import functools
@@ -26,7 +26,7 @@ JSON = b"Content-Type: application/json\r\n"
 
 @dataclass(frozen=True)
 class Kind:
-    """An app, and requests that it would answer if nothing were wrong with them."""
+    """An app, and the valid requests from which malformed ones are made."""
 
     app: Callable[[Limits], Application]
     path: str
@@ -37,7 +37,7 @@ class Kind:
 
 
 def models(limits: Limits) -> Application:
-    """The real service, with a model that writes and one that translates."""
+    """The real service, with a text generator and a translator."""
     pipelines = {"gpt": Generator(generator_bundle()), "phrases": Translator(many_languages_bundle())}
     return service(pipelines, ServingSettings(port=0, limits=limits))
 
@@ -64,7 +64,7 @@ KINDS = {
 
 
 def seeds_for(kind: Kind) -> list[bytes]:
-    """Return what the campaign begins with: whole requests, right and wrong."""
+    """Return the seeds of the campaign: whole requests, valid and invalid."""
     body, path = kind.body, kind.path
     size = b"%x" % len(body)
     start = f"POST {path} HTTP/1.1\r\n".encode() + HOST + JSON
@@ -197,7 +197,7 @@ def malformed(seeds: list[bytes], number: int, chance: random.Random) -> bytes:
 
 
 def batches(kind: Kind, count: int, *, at_once: int, seed: int) -> Iterator[list[bytes]]:
-    """Yield this many requests, so many at a time."""
+    """Yield this many requests in batches."""
     chance = random.Random(seed)  # noqa: S311 - the same on every run
     seeds = seeds_for(kind)
     for begin in range(0, count, at_once):
@@ -210,7 +210,7 @@ def assert_well(request: bytes, answer: bytes | None) -> None:
 
 
 def is_settled(link: Link, n_sent: int) -> bool:
-    """Whether a server does nothing more for a client before time goes on."""
+    """Whether the server does nothing more for a client until the clock advances."""
     protocol = link.protocol
     waits_for_body = protocol.in_body and protocol.running is protocol.cycle
     return link.is_lost or link.is_refused or (link.received == n_sent and (waits_for_body or not protocol.busy()))
@@ -218,10 +218,10 @@ def is_settled(link: Link, n_sent: int) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_t13_malformed_requests_are_refused_and_nothing_hangs(kind, caplog):
-    """What is not answered at once is ended by the first deadline, and the server answers others before and after."""
+    """What gets no response at once is ended by the first deadline; others are served before and after."""
     limits = Limits(
-        **dict.fromkeys(("header_seconds", "body_seconds", "keep_alive_seconds"), 3600),
-        **dict.fromkeys(("write_seconds", "request_seconds"), 1e9),
+        **dict.fromkeys(("header_timeout", "body_timeout", "keep_alive_timeout"), 3600),
+        **dict.fromkeys(("write_timeout", "request_timeout"), 1e9),
         **dict.fromkeys(("connections", "queue"), 400),
     )
     with caplog.at_level(logging.WARNING), standing(KINDS[kind].app(limits)) as server:
@@ -243,8 +243,8 @@ def test_t13_malformed_requests_are_refused_and_nothing_hangs(kind, caplog):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_t13_what_the_campaign_begins_with_would_be_answered(kind):
-    """The requests that are damaged were right before."""
+def test_t13_seed_requests_are_valid(kind):
+    """The seeds that get damaged are valid."""
     chosen = KINDS[kind]
     right = [post(chosen.body, chosen.path), post(chosen.streamed, chosen.stream_path), GET.replace(b"1.1", b"1.0")]
     form = post(chosen.form, "/translate").replace(b"application/json", b"application/x-www-form-urlencoded")
@@ -256,9 +256,9 @@ def test_t13_what_the_campaign_begins_with_would_be_answered(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_t13_ten_thousand_malformed_requests(kind, caplog):
-    """By the clock, with deadlines that are short; and nothing of it stays in memory."""
+    """In real time, with short deadlines; and memory does not grow."""
     limits = Limits(
-        header_seconds=0.4, body_seconds=0.4, write_seconds=1.0, keep_alive_seconds=1, connections=400, queue=400
+        header_timeout=0.4, body_timeout=0.4, write_timeout=1.0, keep_alive_timeout=1, connections=400, queue=400
     )
     memory = 0
     with caplog.at_level(logging.WARNING), background(KINDS[kind].app(limits)) as url:

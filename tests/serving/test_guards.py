@@ -1,4 +1,4 @@
-"""Who may ask, from where, and under which name: T21 to T24."""
+"""Access control: hosts, keys, origins and security headers (T21 to T24)."""
 
 import logging
 
@@ -11,7 +11,7 @@ from sightline.errors import SettingsError
 from sightline.pipelines import Generator
 from sightline.serving import Limits, ServingSettings
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 from .example import example_app
 from .standing import standing
@@ -77,7 +77,7 @@ def test_t21_hostile_host_is_refused(url, host):
 
 
 @pytest.mark.parametrize("path", ["/health", "/static/none", "/openapi.json", "/metrics", "/nothing"])
-def test_t21_host_is_checked_on_every_address(url, path):
+def test_t21_host_is_checked_on_every_path(url, path):
     head = f"GET {path} HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n".encode()
     assert statuses(asked(url, head)) == [421]
 
@@ -85,7 +85,7 @@ def test_t21_host_is_checked_on_every_address(url, path):
 @pytest.mark.parametrize(
     "target", ["http://localhost/health", "http://evil.com/health", "//evil.com/health\\", "*", "localhost:80"]
 )
-def test_t21_address_that_names_a_host_is_refused(url, target):
+def test_t21_absolute_url_is_refused(url, target):
     head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     assert statuses(asked(url, head))[0] in (400, 404)
 
@@ -106,8 +106,8 @@ def test_t21_allowed_host_passes_and_the_refusal_names_the_option():
     assert "--allowed-host" in refusal.json()["error"]["message"]
 
 
-def test_t21_server_for_everybody_is_reached_by_its_addresses_and_not_by_everybody_s():
-    """Browsers take 0.0.0.0 for this machine, so a page elsewhere could ask for it."""
+def test_t21_wildcard_host_allows_the_servers_addresses_only():
+    """Browsers take 0.0.0.0 for this machine, so a page of another site could use it."""
     everywhere = "0.0.0.0"  # noqa: S104 - with a key, on a free port
     with standing(example_app(host=everywhere, keys=(KEY,))) as server, asking(server.url) as client:
         assert client.get("/health").status_code == 200
@@ -117,7 +117,7 @@ def test_t21_server_for_everybody_is_reached_by_its_addresses_and_not_by_everybo
 
 @pytest.fixture(scope="module")
 def locked():
-    app = example_app(keys=(KEY, OTHER_KEY), read_keys=(READ_KEY,))
+    app = example_app(keys=(KEY, OTHER_KEY), read_only_keys=(READ_KEY,))
     with standing(app) as server, asking(server.url) as client:
         yield app, client
 
@@ -171,15 +171,15 @@ def test_t22_every_route_but_two_needs_a_key(locked):
 @pytest.fixture(scope="module")
 def locked_service():
     """The models' own routes and the studio's, with keys."""
-    settings = ServingSettings(port=0, keys=(KEY,), read_keys=(READ_KEY,))
-    app = service({"gpt": Generator(generator_bundle())}, settings, more_routers=site.routers)
+    settings = ServingSettings(port=0, keys=(KEY,), read_only_keys=(READ_KEY,))
+    app = service({"gpt": Generator(generator_bundle())}, settings, more_routers=routes.routers)
     with standing(app) as server, asking(server.url) as client:
         yield app, client
 
 
 @pytest.mark.parametrize("which", ["locked", "locked_service"])
-def test_t22_every_route_lets_a_reading_key_only_look(which, request):
-    """GET is let through (what it then finds is the route's affair), everything else is refused with a reason."""
+def test_t22_read_only_key_is_good_for_get_and_head_only(which, request):
+    """GET passes (the route decides what it gets), everything else is refused with a reason."""
     app, client = request.getfixturevalue(which)
     routes = [route for route in every_route(app) if route[1] not in ("/v1/endless",)]
     assert len(routes) > 10
@@ -194,7 +194,7 @@ def test_t22_every_route_lets_a_reading_key_only_look(which, request):
                 assert "--api-key" in answer.json()["error"]["message"]
 
 
-def test_t22_the_service_s_routes_need_a_key(locked_service):
+def test_t22_model_routes_need_a_key(locked_service):
     app, client = locked_service
     for method, path in every_route(app):
         for headers in ({}, {"x-api-key": ""}, {"x-api-key": "wrong"}, {"authorization": f"Basic {KEY}"}):
@@ -202,22 +202,22 @@ def test_t22_the_service_s_routes_need_a_key(locked_service):
             assert client.request(method, path, headers=headers).status_code == expected, (method, path, headers)
 
 
-def test_t22_key_in_the_address_is_no_key(locked):
+def test_t22_key_in_the_url_is_ignored(locked):
     _, client = locked
     assert client.get(f"/v1/things/a?api_key={KEY}&key={KEY}").status_code == 401
 
 
 @pytest.mark.parametrize("key", [KEY, OTHER_KEY])
-def test_t22_right_keys_pass_and_tell_callers_apart(locked, key):
+def test_t22_right_keys_pass_and_tell_clients_apart(locked, key):
     _, client = locked
-    by_bearer = client.get("/v1/caller", headers={"authorization": f"bearer {key}"}).json()["caller"]
-    by_header = client.get("/v1/caller", headers={"x-api-key": key}).json()["caller"]
+    by_bearer = client.get("/v1/client", headers={"authorization": f"bearer {key}"}).json()["client_id"]
+    by_header = client.get("/v1/client", headers={"x-api-key": key}).json()["client_id"]
     assert by_bearer == by_header
     assert by_bearer.startswith("key-")
     assert key not in by_bearer
 
 
-def test_t22_keys_are_in_no_log_and_no_description(locked, caplog):
+def test_t22_keys_are_in_no_log_and_no_schema(locked, caplog):
     app, client = locked
     with caplog.at_level(logging.DEBUG):
         for path in ("/v1/things/a", f"/v1/things/{'a' * 70}", f"/v1/things/a?api_key={KEY}"):
@@ -238,8 +238,8 @@ def test_t22_unusable_key_is_refused_at_the_start(key):
     with pytest.raises(SettingsError, match="--api-key") as caught:
         ServingSettings(keys=(key,))
     assert key not in str(caught.value)
-    with pytest.raises(SettingsError, match="--read-key") as caught:
-        ServingSettings(keys=(KEY,), read_keys=(key,))
+    with pytest.raises(SettingsError, match="--read-only-key") as caught:
+        ServingSettings(keys=(KEY,), read_only_keys=(key,))
     assert key not in str(caught.value)
 
 
@@ -274,30 +274,30 @@ ORIGINS = [
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_t23_no_page_elsewhere_can_ask_or_read(client, origin, method):
+def test_t23_other_origins_can_neither_send_nor_read(client, origin, method):
     headers = {"origin": origin, "access-control-request-method": "POST", "content-type": "application/json"}
     answer = client.request(method, "/v1/echo", headers=headers, content=b'{"text": "a"}')
     assert answer.status_code == (405 if method == "GET" else 403)
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_t23_own_page_may_ask(client, url):
+def test_t23_own_origin_is_allowed(client, url):
     for headers in ({"origin": url}, {"sec-fetch-site": "same-origin"}, {}):
         assert client.post("/v1/echo", json={"text": "a"}, headers=headers).status_code == 200
 
 
-def test_t23_page_that_hides_its_origin_may_not_ask(client):
+def test_t23_hidden_origin_is_refused(client):
     assert client.post("/v1/echo", json={"text": "a"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
 
 
-def test_t23_form_of_another_page_is_refused(client):
-    """What a page can send without being asked back: none of it is JSON."""
+def test_t23_form_of_another_origin_is_refused(client):
+    """Content types that a page can send without a preflight: none is JSON."""
     for kind in ("text/plain", "multipart/form-data; boundary=a", "application/x-www-form-urlencoded"):
         answer = client.post("/v1/echo", content=b'{"text": "a"}', headers={"content-type": kind})
         assert answer.status_code == 415
 
 
-def test_t23_allowed_page_may_ask_and_read_and_no_other():
+def test_t23_allowed_origin_may_send_and_read_and_no_other():
     allowed = "https://notes.example"
     with standing(example_app(allowed_origins=(allowed,), keys=(KEY,))) as server, asking(server.url) as client:
         ask = {"origin": allowed, "access-control-request-method": "POST"}
@@ -324,7 +324,7 @@ def test_t23_origin_must_be_named_in_full(origin):
         ServingSettings(allowed_origins=(origin,))
 
 
-def test_t24_every_answer_has_the_headers_of_a_careful_one(client, url):
+def test_t24_every_response_has_the_security_headers(client, url):
     answers = [client.get(path) for path in ("/health", "/openapi.json", "/metrics", "/nothing", "/v1/echo")]
     answers.append(client.post("/v1/echo", json={"text": "a"}))
     answers.append(client.post("/v1/stream", json={"text": "a"}))
@@ -346,7 +346,7 @@ def test_t24_every_answer_has_the_headers_of_a_careful_one(client, url):
     assert len({head["x-request-id"] for head in heads}) == len(heads)
 
 
-def test_t14_requests_a_minute_are_counted_for_each_key():
+def test_t14_requests_per_minute_are_counted_for_each_key():
     app = example_app(limits=Limits(requests_per_minute=3), keys=(KEY, OTHER_KEY))
     with standing(app) as server, asking(server.url) as client:
         mine = [client.get("/v1/things/a", headers={"x-api-key": KEY}) for _ in range(4)]
@@ -359,7 +359,7 @@ def test_t14_requests_a_minute_are_counted_for_each_key():
     assert health == [200] * 5
 
 
-def test_t14_tokens_a_minute_are_counted_for_each_address():
+def test_t14_tokens_per_minute_are_counted_for_each_address():
     with standing(example_app(limits=Limits(tokens_per_minute=100))) as server, asking(server.url) as client:
         answers = [
             client.get("/v1/charge", params={"tokens": 60}, headers={"x-forwarded-for": f"1.1.1.{n}"}) for n in (1, 2)

@@ -1,4 +1,4 @@
-"""The one table of limits."""
+"""The table of limits."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from sightline.errors import SettingsError
 from sightline.serving import Limits, Problem, overloaded
 
 
-def test_every_limit_names_its_option_and_meaning():
+def test_every_limit_has_an_option_and_a_help_text():
     for field in dataclasses.fields(Limits):
         assert field.metadata["flag"].startswith("--")
         assert len(field.metadata["help"]) > 10
@@ -17,12 +17,12 @@ def test_every_limit_names_its_option_and_meaning():
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Limits)])
-def test_limit_below_its_lowest_is_refused_by_its_option(field):
+def test_limit_below_its_minimum_is_refused_by_its_option(field):
     with pytest.raises(SettingsError, match=Limits().flag(field)):
         Limits(**{field: -1})
 
 
-@pytest.mark.parametrize("name", ["choices", "stop_sequences", "batch", "beams", "new_tokens"])
+@pytest.mark.parametrize("name", ["choices", "stop_sequences", "inputs", "beams", "new_tokens"])
 def test_limit_holds_at_its_value_and_refuses_one_more(name):
     limits = Limits()
     most = getattr(limits, name)
@@ -35,7 +35,7 @@ def test_limit_holds_at_its_value_and_refuses_one_more(name):
     assert f"{most:,}" in caught.value.message
 
 
-def test_full_queue_says_when_to_come_back():
+def test_full_queue_sets_retry_after():
     problem = overloaded(Limits(queue=3), retry_after=7)
     assert problem.status == 503
     assert problem.all_headers() == {"retry-after": "7"}

@@ -1,4 +1,4 @@
-"""What the usual servers get wrong, each fact held against ours."""
+"""What common servers get wrong, each checked against ours."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ def test_m1_body_that_cannot_be_echoed_is_400(client, body):
 
 POST = b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 HOURS = Limits(
-    header_seconds=3600, body_seconds=3700, write_seconds=3800, keep_alive_seconds=3900, request_seconds=9999
+    header_timeout=3600, body_timeout=3700, write_timeout=3800, keep_alive_timeout=3900, request_timeout=9999
 )
 
 
@@ -57,8 +57,8 @@ def server():
         (GET + b"GET /health", [200], 3600, [408]),
     ],
 )
-def test_m2_what_does_not_arrive_is_not_waited_for(server, sent, at_once, seconds, then):
-    """A deadline for the head, one for the body, and one for silence, also after a first request."""
+def test_m2_incomplete_request_times_out(server, sent, at_once, seconds, then):
+    """Deadlines for the head, the body, and idle connections, also after a first request."""
     with connect(server.url) as connection:
         link = server.deliver(connection, sent)
         received = read_until(connection, lambda received: statuses(received) == at_once)
@@ -69,7 +69,7 @@ def test_m2_what_does_not_arrive_is_not_waited_for(server, sent, at_once, second
         assert statuses(received + read_all(connection)) == [*at_once, *then]
 
 
-def test_m2_a_byte_now_and_then_prolongs_nothing(server):
+def test_m2_an_occasional_byte_extends_no_deadline(server):
     with connect(server.url) as connection:
         link = server.deliver(connection, b"GET /health HTTP/1.1\r\n")
         for _ in range(35):
@@ -113,8 +113,8 @@ def test_m3_head_over_the_limit_is_431(url, head):
     assert b"--max-header-" in answer
 
 
-def test_m4_silent_connections_starve_nobody_and_one_too_many_is_told():
-    """The refusal is JSON with Retry-After, and those who say nothing are soon gone."""
+def test_m4_idle_connections_starve_nobody_and_one_too_many_is_refused():
+    """The refusal is JSON with Retry-After, and idle connections are soon closed."""
     limits = dataclasses.replace(HOURS, connections=8)
     with standing(example_app(limits=limits)) as server, contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connect(server.url)) for _ in range(8)]
@@ -130,7 +130,7 @@ def test_m4_silent_connections_starve_nobody_and_one_too_many_is_told():
 
 
 @pytest.mark.parametrize("path", ["/v1/slow", "/v1/endless"])
-def test_m5_work_ends_when_its_client_goes(path):
+def test_m5_endpoint_is_cancelled_on_disconnect(path):
     witness = Witness()
     with standing(example_app(witness)) as server:
         with connect(server.url) as connection:
@@ -146,7 +146,7 @@ def test_m5_work_ends_when_its_client_goes(path):
 
 
 def test_m5_request_before_a_queued_one_is_cancelled_too():
-    """uvicorn tells only the last request of a connection that its client has gone."""
+    """uvicorn notifies only the last request of a connection of a disconnect."""
     witness = Witness()
     with standing(example_app(witness)) as server:
         with connect(server.url) as connection:
@@ -156,7 +156,7 @@ def test_m5_request_before_a_queued_one_is_cancelled_too():
         witness.until(lambda: witness.cancelled == 1)
 
 
-def test_m5_two_hundred_clients_that_leave_stop_all_their_work():
+def test_m5_two_hundred_disconnects_cancel_all_endpoints():
     witness = Witness()
     with standing(example_app(witness)) as server:
         with contextlib.ExitStack() as stack:
@@ -181,7 +181,7 @@ def test_m5_two_hundred_clients_that_leave_stop_all_their_work():
         b"Host: localhost\r\nContent-Length: 1x\r\n",
     ],
 )
-def test_m6_two_ways_to_read_a_head_are_refused(url, head):
+def test_m6_ambiguous_heads_are_refused(url, head):
     assert statuses(asked(url, b"POST /v1/echo HTTP/1.1\r\n" + head + b"\r\n")) == [400]
 
 
@@ -193,14 +193,14 @@ def test_pipelined_requests_are_answered_in_order(url):
     assert answer.index(b"first") < answer.index(b"second")
 
 
-def test_junk_after_a_request_does_not_take_its_answer_away(url):
+def test_junk_after_a_request_does_not_lose_its_response(url):
     first = post(b'{"text": "first"}').replace(b"Connection: close\r\n", b"")
     answer = asked(url, first + b"\x00\x01 junk\r\n\r\n")
     assert statuses(answer)[0] == 200
 
 
-def test_more_requests_in_a_row_than_can_wait_end_the_connection(caplog):
-    """The one that is being answered gets its answer."""
+def test_too_many_pipelined_requests_end_the_connection(caplog):
+    """The request in progress gets its response."""
     witness = Witness()
     served = standing(example_app(witness))
     with caplog.at_level(logging.ERROR), served as server, connect(server.url) as connection:

@@ -1,4 +1,4 @@
-"""Figures in the text format that Prometheus reads."""
+"""Metrics in Prometheus' text format."""
 
 import re
 import threading
@@ -6,18 +6,18 @@ import threading
 import pytest
 
 from sightline.serving import Metrics
-from sightline.serving.metrics import MOST_SERIES
+from sightline.serving.metrics import MAX_SERIES
 
 LINE = re.compile(
     r'(# (HELP|TYPE) [a-z_]+ .+)|([a-z_]+(\{[a-z_]+="([^"\\\n]|\\.)*"(,[a-z_]+="([^"\\\n]|\\.)*")*\})? \S+)'
 )
 
 
-def test_figures_are_told_line_by_line():
+def test_metrics_are_listed_line_by_line():
     metrics = Metrics()
     metrics.counter("asked_total", "How often.", ("route",)).add(3, route='/a"b\\c\nd')
     metrics.gauge("waiting", "How many.").set(2)
-    metrics.asked("now", "This moment.", lambda: 5)
+    metrics.callback_gauge("now", "This moment.", lambda: 5)
     metrics.histogram("seconds", "How long.", bounds=(0.1, 1.0)).observe(0.5)
     lines = metrics.text().splitlines()
     assert all(LINE.fullmatch(line) for line in lines), lines
@@ -39,21 +39,21 @@ def test_large_counts_keep_every_digit():
     assert "tokens_total 123456789" in metrics.text().splitlines()
 
 
-def test_same_name_is_the_same_figure():
+def test_same_name_is_the_same_metric():
     metrics = Metrics()
     metrics.counter("a_total", "A.").add()
     metrics.counter("a_total", "A.").add()
     assert "a_total 2" in metrics.text()
-    with pytest.raises(ValueError, match="there already"):
+    with pytest.raises(ValueError, match="exists already"):
         metrics.gauge("a_total", "A.")
 
 
 def test_labels_cannot_grow_without_end():
     counter = Metrics().counter("a_total", "A.", ("route",))
-    for number in range(2 * MOST_SERIES):
+    for number in range(2 * MAX_SERIES):
         counter.add(route=str(number))
-    assert len(counter.values) == MOST_SERIES + 1
-    assert counter.values["other",] == MOST_SERIES
+    assert len(counter.values) == MAX_SERIES + 1
+    assert counter.values["other",] == MAX_SERIES
 
 
 def test_no_count_is_lost_between_threads():

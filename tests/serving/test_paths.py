@@ -1,4 +1,4 @@
-"""Three hundred ways out of a folder, in every place where a client can write: none leads anywhere (T25)."""
+"""Path traversal: three hundred payloads in every field a client can set, none of which works (T25)."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from sightline.bundle import save
 from sightline.pipelines import Filler, Generator, Translator
 from sightline.serving import ServingSettings
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 from .example import example_app
 from .standing import standing
@@ -50,7 +50,7 @@ WATCHED = ("sightline-server", "sightline-models", "AnyIO", "asyncio")
 
 @pytest.fixture
 def opened() -> list[str]:
-    """Every file that the server's threads open. A hook cannot be taken away, so it is laid once and then sleeps."""
+    """Every file that the server's threads open. An audit hook cannot be removed, so it is added once."""
     if not hasattr(sys, "_sightline_hook"):
         sys._sightline_hook = True
 
@@ -87,19 +87,19 @@ def studio_url(folder) -> Iterator[str]:
     """The real service with the studio, whose runs are in the folder."""
     pipelines = {"gpt": Generator(generator_bundle()), "phrases": Translator(many_languages_bundle())}
     pipelines["bert"] = Filler(filler_bundle())
-    routers = functools.partial(site.routers, runs=folder)
-    app = service(pipelines, ServingSettings(port=0), more_routers=routers, public_paths=site.public_paths())
+    routers = functools.partial(routes.routers, runs=folder)
+    app = service(pipelines, ServingSettings(port=0), more_routers=routers, public_paths=routes.public_paths())
     with standing(app) as server:
         yield server.url
 
 
 def quoted(payload: str) -> str:
-    """Return a payload as it can stand in the first line of a request: what is encoded already stays as it is."""
+    """Return a payload as it can stand in a request line; what is percent-encoded already stays unchanged."""
     return urllib.parse.quote(payload, safe="/%\\;:$~")
 
 
 def ask_all(url: str, targets: list[str]) -> list[tuple[str, bytes]]:
-    """Ask for addresses, as raw as they are."""
+    """Request raw paths."""
     answers = []
     for begin in range(0, len(targets), 150):
         some = targets[begin : begin + 150]
@@ -109,7 +109,7 @@ def ask_all(url: str, targets: list[str]) -> list[tuple[str, bytes]]:
 
 
 def assert_nothing_found(answers: list[tuple[str, bytes]]) -> None:
-    """Every answer is a refusal that tells nothing; a tag, which is compared and no more, may be any few letters."""
+    """Every response is a refusal that reveals nothing; an ETag, which is only compared, may be any few letters."""
     for target, answer in answers:
         body = answer.partition(b"\r\n\r\n")[2]
         right = (200, 400, 404) if target.startswith(TAGGED) else (400, 404)
@@ -144,10 +144,10 @@ FIELDS = [
     ("/translate", lambda text: {"q": "a", "target": text, "model": "phrases"}),
     ("/translate", lambda text: {"q": "a", "target": "de", "source": text, "model": text}),
     ("/fill", lambda text: {"input": text}),
-    ("/trace", lambda text: {"model": "gpt", "input": "the", "probes": [text]}),
+    ("/trace", lambda text: {"model": "gpt", "input": "the", "activations": [text]}),
     ("/studio-api/runs/x/trace", lambda text: {"input": text, "to": text, "step": None}),
 ]
-"""Body fields of the models' routes and of the studio's: names, languages, probes, texts without a gap."""
+"""Body fields of the models' routes and of the studio's: names, languages, activations, texts without a mask."""
 
 
 TAGGED = "/studio-api/runs/x/metrics?tag="
@@ -155,7 +155,7 @@ PLACES = (
     *("/v1/models/{}", "/studio/{}", "/drawing/{}"),
     *("/studio-api/runs/{}/settings", "/studio-api/runs/{}/metrics", f"{TAGGED}{{}}"),
 )
-"""Every address of the service that has a part to be chosen."""
+"""Every path of the service that has a parameter."""
 
 
 def test_t25_no_address_of_the_service_leads_to_a_file(studio_url, folder, opened):
@@ -168,7 +168,7 @@ def test_t25_every_payload_in_every_address(studio_url, folder, opened):
 
 
 def no_address_leads_to_a_file(url: str, folder: Path, opened: list[str], *, each_at: int) -> None:
-    """Put every payload into so many of the places, each time into others."""
+    """Put every payload into this many of the places, each time into others."""
     places = [PLACES[(number + n) % len(PLACES)] for number in range(len(PAYLOADS)) for n in range(each_at)]
     payloads = [quoted(payload) for payload in PAYLOADS for _ in range(each_at)]
     ask_all(url, ["/v1/models/gpt", "/studio/x", "/drawing/x", "/studio-api/runs"])
@@ -209,7 +209,7 @@ def test_t25_every_payload_in_every_field(studio_url, folder, opened, number):
 
 
 def outside(opened: list[str], folder: Path) -> list[str]:
-    """Return the files that were opened beyond the folder, and are no part of the program itself."""
-    program = [os.path.realpath(root) for root in (sys.prefix, sys.base_prefix, str(Path(site.__file__).parents[1]))]
+    """Return the files opened outside the folder that are not part of the program itself."""
+    program = [os.path.realpath(root) for root in (sys.prefix, sys.base_prefix, str(Path(routes.__file__).parents[1]))]
     real = [os.path.realpath(path) for path in opened]
     return [path for path in real if not path.startswith((str(folder.resolve()), *program))]

@@ -1,4 +1,4 @@
-"""What a client is told never repeats what it sent."""
+"""Error messages never repeat what the client sent."""
 
 import pytest
 
@@ -10,12 +10,12 @@ MADE_UP = ["../../secret", "it's secret", 'a "secret"', "it's a \"secret\" \\' '
 
 
 @pytest.mark.parametrize("name", MADE_UP)
-def test_a_name_that_was_made_up_is_not_repeated(name):
+def test_an_unknown_name_is_not_repeated(name):
     known = ["decoder.0.self_attention", "logits"]
-    problem = refusal(InputError(f"{unknown_name(name, known, what='probe')}: docs/shapes.md names them all"))
-    assert (problem.status, str(problem)) == (400, "unknown probe: docs/shapes.md names them all")
+    problem = refusal(InputError(f"{unknown_name(name, known, what='hooks')}: docs/shapes.md names them all"))
+    assert (problem.status, str(problem)) == (400, "unknown hooks: docs/shapes.md names them all")
 
 
-def test_what_was_meant_is_still_said():
-    problem = refusal(InputError(unknown_name("logit", ["logits"], what="probe")))
-    assert str(problem) == "unknown probe (did you mean 'logits'?)"
+def test_the_suggestion_is_kept():
+    problem = refusal(InputError(unknown_name("logit", ["logits"], what="hooks")))
+    assert str(problem) == "unknown hooks (did you mean 'logits'?)"

@@ -1,4 +1,4 @@
-"""What the server says of its interface is true, and nothing the interface allows or forbids breaks it (T12).
+"""The OpenAPI schema is true, and no request, valid or invalid, breaks the server (T12).
 
 Schemathesis reads the description and asks everything it can think of, right and wrong, over a real socket. No route
 and no check is left out. Further apps are tested by adding them to `APPS`.
@@ -16,7 +16,7 @@ from pipelines.tiny import chat_bundle, classifier_bundle, filler_bundle, genera
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
 from sightline.serving import Application, ServingSettings, create_app
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 from .example import example_router
 from .standing import standing
@@ -24,14 +24,14 @@ from .wire import PATIENCE
 
 APPS: dict[str, Callable[[ServingSettings], Application]] = {
     "example": lambda settings: create_app(settings, routers=[example_router()]),
-    "models": lambda settings: service(small_models(), settings, more_routers=site.routers),
+    "models": lambda settings: service(small_models(), settings, more_routers=routes.routers),
 }
 
 REFUSED = """
 [checks.positive_data_acceptance]
 expected-statuses = [200, 400, 404, 503]
 """
-"""Models refuse some of what a schema allows: a text that is too long for them, a language they do not know."""
+"""Models refuse some of what a schema allows: a text that is too long for them, an unsupported language."""
 
 
 def small_models() -> dict[str, Pipeline]:
@@ -43,13 +43,13 @@ def small_models() -> dict[str, Pipeline]:
 
 
 def described(app: Application) -> int:
-    """Return how many operations the description has."""
+    """Return the number of operations in the schema."""
     return sum(len(operations) for operations in app.openapi()["paths"].values())
 
 
 def examine(app: Application, folder: Path, *, examples: int) -> None:
-    """Let Schemathesis ask the app this often for every operation; it needs no key, so that all of it is reached."""
-    (folder / "schemathesis.toml").write_text(REFUSED if hasattr(app.state, "desk") else "", encoding="utf-8")
+    """Run Schemathesis with this many examples for every operation; without keys, so that it reaches all of them."""
+    (folder / "schemathesis.toml").write_text(REFUSED if hasattr(app.state, "submitter") else "", encoding="utf-8")
     with standing(app) as server:
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"),
@@ -67,11 +67,11 @@ def examine(app: Application, folder: Path, *, examples: int) -> None:
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_t12_description_is_true_and_nothing_breaks(name, tmp_path):
+def test_t12_schema_is_true_and_nothing_breaks(name, tmp_path):
     examine(APPS[name](ServingSettings(port=0)), tmp_path, examples=10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", APPS)
-def test_t12_description_is_true_for_a_thousand_examples_of_each(name, tmp_path):
+def test_t12_schema_is_true_for_a_thousand_examples_of_each(name, tmp_path):
     examine(APPS[name](ServingSettings(port=0)), tmp_path, examples=1000)

@@ -1,4 +1,4 @@
-"""Clients that send or read as slowly as they can hurt nobody else (T16)."""
+"""Clients that send or read as slowly as they can do not slow the others (T16)."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ HALF_BODY = (
 
 
 def slow_reader(url: str) -> socket.socket:
-    """A client that takes as little as its system lets it."""
+    """A client with the smallest receive buffer its system allows."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(PATIENCE)
@@ -47,11 +47,11 @@ def latencies(url: str, ask: tuple[str, dict], times: int) -> list[float]:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the server has ended the connection, however it did."""
+    """Whether the server has closed or reset the connection."""
     connection.setblocking(False)
     try:
         while connection.recv(65536):
-            pass  # what it said before it closed
+            pass  # what it sent before it closed
     except BlockingIOError:
         return False
     except ConnectionError:
@@ -66,7 +66,7 @@ WRITE = ("/v1/completions", {"model": "gpt", "prompt": "the", "max_tokens": 4})
 def besiege(
     app: Application, ask: tuple[str, dict], asked_by_readers: bytes, *, clients: int, readers: int, seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Return the latencies of a normal client before and during a siege, whose sockets must all be closed in time."""
+    """Return the latencies of a normal client before and during an attack, whose sockets must all be closed in time."""
     times = 100
     half_body = HALF_BODY.replace(b"/v1/echo", ask[0].encode())
     with background(app) as url, contextlib.ExitStack() as stack:
@@ -89,12 +89,12 @@ def besiege(
 
 
 def service_app(limits: Limits) -> Application:
-    """The real service, with a model that writes."""
+    """The real service, with a text generator."""
     return service({"gpt": Generator(generator_bundle())}, ServingSettings(port=0, limits=limits))
 
 
 DEADLINES = Limits(
-    header_seconds=3600, body_seconds=3600, write_seconds=3600, keep_alive_seconds=1e9, request_seconds=1e9
+    header_timeout=3600, body_timeout=3600, write_timeout=3600, keep_alive_timeout=1e9, request_timeout=1e9
 )
 APPS: dict[str, Callable[[Witness], Application]] = {
     "example": lambda witness: example_app(witness, limits=DEADLINES),
@@ -103,8 +103,8 @@ APPS: dict[str, Callable[[Witness], Application]] = {
 
 
 @pytest.mark.parametrize("kind", APPS)
-def test_t16_slow_clients_are_ended_and_hurt_nobody(kind):
-    """However many stand in the way, everyone else is answered, and when their time is over, they are gone."""
+def test_t16_slow_clients_are_disconnected_and_slow_nobody(kind):
+    """Other clients are served meanwhile, and the slow ones are disconnected at their deadline."""
     witness = Witness()
     (path, body), unread = (ECHO, ENDLESS) if kind == "example" else (WRITE, UNREAD)
     halves = (HALF_HEAD, HALF_BODY.replace(b"/v1/echo", path.encode()))
@@ -122,21 +122,21 @@ def test_t16_slow_clients_are_ended_and_hurt_nobody(kind):
         assert all(link.is_refused for link in links[:18])
         end(server, links[18:])
         assert client.post(path, json=body).status_code == 200
-        assert all(map(is_told, slow))
+        assert all(map(got_timeout, slow))
         assert until(lambda: not server.app.lifecycle.working)
     if kind == "example":
         assert (witness.begun, witness.cancelled) == (3, 3)
 
 
 def end(server: Standing, links: list[Link]) -> None:
-    """Let the time of slow readers pass: it begins anew whenever their system has taken some more for them."""
+    """Let the timeout of slow readers pass; it restarts whenever their system has received some more."""
     while not all(link.is_refused for link in links):
         server.advance(3600)
     server.until(lambda: all(link.is_lost for link in links))
 
 
-def is_told(connection: socket.socket) -> bool:
-    """Whether a client that took too long is told so, to the end."""
+def got_timeout(connection: socket.socket) -> bool:
+    """Whether a client that took too long gets the whole refusal."""
     return statuses(read_all(connection)) == [408]
 
 
@@ -146,15 +146,15 @@ def test_t16_five_hundred_slow_clients_with_the_usual_limits(kind):
     app = example_app() if kind == "example" else service_app(Limits())
     ask, unread = (ECHO, ENDLESS) if kind == "example" else (WRITE, UNREAD)
     before, during = besiege(app, ask, unread, clients=450, readers=50, seconds=35)
-    told = [
+    latencies = [
         f"p50 {percentile(one, 50) * 1e3:.1f} ms, p99 {percentile(one, 99) * 1e3:.1f} ms" for one in (before, during)
     ]
-    sys.stdout.write(f"{kind}: before: {told[0]}; during: {told[1]}\n")
+    sys.stdout.write(f"{kind}: before: {latencies[0]}; during: {latencies[1]}\n")
     assert percentile(during, 99) <= 5 * percentile(before, 99) + 0.5
 
 
 def test_t16_slow_reader_holds_up_the_writer_and_little_memory():
-    """What is produced for a reader that takes nothing is what the system buffers, and 64 KiB."""
+    """For a client that reads nothing, no more is produced than the system buffers, and 64 KiB."""
     witness = Witness()
     served = standing(example_app(witness, limits=DEADLINES), send_buffer=16_384)
     with served as server, slow_reader(server.url) as reader:
@@ -164,11 +164,11 @@ def test_t16_slow_reader_holds_up_the_writer_and_little_memory():
         end(server, [link])
         witness.until(lambda: witness.cancelled == 1)
         buffered = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        # Linux takes twice what it is asked for.
+        # Linux doubles the requested size.
         assert witness.sent <= 2 * 16_384 + buffered + (64 << 10) + 20_000
 
 
-def test_reader_that_takes_its_time_within_the_limit_gets_everything():
+def test_slow_reader_within_the_limit_gets_everything():
     served = standing(example_app(limits=DEADLINES), send_buffer=16_384)
     with served as server, slow_reader(server.url) as reader:
         reader.sendall(b"GET /v1/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

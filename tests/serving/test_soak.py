@@ -1,4 +1,4 @@
-"""A server that is asked rightly and wrongly for a long time: no fault, and it takes no more than at first (T20).
+"""Valid and invalid requests for a long time: no fault, and memory does not grow (T20).
 
 A minute here; `SIGHTLINE_SOAK_MINUTES=30` is what is done before a release.
 """
@@ -22,8 +22,8 @@ from pipelines.tiny import (
     generator_bundle,
     many_languages_bundle,
 )
+from sightline.bench.load_generator import Load, start_load_generator
 from sightline.bundle import save
-from sightline.serving.crowd import Order, crowd
 
 from .measures import resident_bytes
 
@@ -46,7 +46,7 @@ ASKED = [
     ("/fill", {"input": "no gap"}),
     ("/classify", {"input": ["the cat", "a dog"]}),
     ("/trace", {"model": "phrases", "input": "the cat", "to": "fr"}),
-    ("/trace", {"model": "gpt", "input": "the cat", "knockouts": True}),
+    ("/trace", {"model": "gpt", "input": "the cat", "head_ablation": True}),
     ("/nowhere", {}),
 ]
 BROKEN = [
@@ -75,12 +75,12 @@ def test_t20_nothing_grows_and_nothing_breaks(tmp_path):
     asked = [(path, json.dumps(body)) for path, body in ASKED] + BROKEN
     statuses: dict[str, int] = {}
     samples = []
-    with server(*(tmp_path / name for name in bundles)) as (process, url, _), crowd() as people:
+    with server(*(tmp_path / name for name in bundles)) as (process, url, _), start_load_generator() as generator:
         threading.Thread(target=lambda: deque(process.stderr, maxlen=0), daemon=True).start()  # read the log
         end = time.monotonic() + 60 * MINUTES
         while time.monotonic() < end:
-            outcome = people.gather(Order(url, asked, clients=8, requests_each=4 * len(asked)))
-            for status, count in outcome.statuses.items():
+            result = generator.run(Load(url, asked, clients=8, requests_per_client=4 * len(asked)))
+            for status, count in result.statuses.items():
                 statuses[status] = statuses.get(status, 0) + count
             samples.append(resident_and_open(process.pid))
     quarter = max(1, len(samples) // 4)

@@ -1,4 +1,4 @@
-"""A body means one thing, or is refused with a sentence."""
+"""A body is unambiguous, or is refused with a message."""
 
 import contextlib
 import gc
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.serving.problem import Problem
-from sightline.serving.strict_json import DEEPEST, parse
+from sightline.serving.strict_json import MAX_DEPTH, parse
 
 JSON = st.recursive(
     st.none()
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_ordinary_json_is_read_as_python_reads_it(value):
+def test_ordinary_json_is_parsed_as_python_does(value):
     data = json.dumps(value, ensure_ascii=False).encode("utf-8")
     assert parse(data) == json.loads(data)
 
@@ -33,24 +33,24 @@ def test_ordinary_json_is_read_as_python_reads_it(value):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"NaN", "NaN is not a number"),
-        (b'{"a": -Infinity}', "-Infinity is not a number"),
-        (b"[Infinity]", "Infinity is not a number"),
+        (b"NaN", "NaN is not a JSON number"),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
+        (b"[Infinity]", "Infinity is not a JSON number"),
         (b"1e999", "too large"),
         (b"-1e999", "too large"),
         (b"1E+309", "too large"),
         (b"1" * 250 + b".0e99", "too large"),
-        (b"9223372036854775808", "whole number in the body is too large"),
-        (b"-9223372036854775809", "whole number in the body is too large"),
-        (b"1" * 5000, "whole number in the body is too large"),
+        (b"9223372036854775808", "integer in the body is too large"),
+        (b"-9223372036854775809", "integer in the body is too large"),
+        (b"1" * 5000, "integer in the body is too large"),
         (b'"\\ud800"', "surrogate"),
         (b'{"\\udfff": 1}', "surrogate"),
         (b'["\\ud83d\\ud83d"]', "surrogate"),
-        (b'{"a": 1, "a": 1}', "the key a is there twice"),
-        (b'{"<b>": 1, "<b>": 1}', "a key is there twice"),
-        (b"[" * 100_000, "nested more than 32 deep"),
-        (b'{"a":' * 100_000, "nested more than 32 deep"),
-        (b"[" * 100_000 + b"]" * 100_000, "nested more than 32 deep"),
+        (b'{"a": 1, "a": 1}', "duplicate key: a"),
+        (b'{"<b>": 1, "<b>": 1}', "duplicate key in one object"),
+        (b"[" * 100_000, "nested more than 32 levels deep"),
+        (b'{"a":' * 100_000, "nested more than 32 levels deep"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested more than 32 levels deep"),
         (b"\xff", "not UTF-8"),
         (b'"\xed\xa0\x80"', "not UTF-8"),
         (b"\xef\xbb\xbf{}", "byte order mark"),
@@ -64,7 +64,7 @@ def test_ordinary_json_is_read_as_python_reads_it(value):
         (b"tru", "not JSON"),
     ],
 )
-def test_odd_json_is_refused_with_its_reason(data, reason):
+def test_invalid_json_is_refused_with_the_reason(data, reason):
     with pytest.raises(Problem, match=reason) as caught:
         parse(data)
     assert caught.value.status == 400
@@ -75,12 +75,12 @@ def test_depth_is_allowed_up_to_the_limit_and_no_further(pair):
     def nested(depth: int) -> bytes:
         return (pair[0] * depth + "1" + pair[1] * depth).encode()
 
-    assert parse(nested(DEEPEST))
-    with pytest.raises(Problem, match="32 deep"):
-        parse(nested(DEEPEST + 1))
+    assert parse(nested(MAX_DEPTH))
+    with pytest.raises(Problem, match="32 levels deep"):
+        parse(nested(MAX_DEPTH + 1))
 
 
-def test_brackets_in_texts_are_no_depth():
+def test_brackets_in_strings_do_not_count_as_depth():
     text = "[{" * 1000 + '"\\'
     assert parse(json.dumps([text]).encode()) == [text]
 
@@ -96,7 +96,7 @@ LARGE: dict[str, tuple[Callable[[int], bytes], str | None]] = {
     "no end": (lambda n: b'{"a":"' + b'\\"' * (n // 2), "not JSON"),
     "escapes": (lambda n: b'["\\u0041' + b"a" * n + b'"]', None),
 }
-"""Bodies of about so many bytes that would stop a reader who goes back in them, and why some are refused."""
+"""Bodies of about n bytes that would block a backtracking parser, and why some are refused."""
 
 
 @pytest.mark.parametrize("kind", LARGE)
@@ -108,14 +108,14 @@ def test_a_megabyte_of_anything_is_read_or_refused(kind):
 
 
 def n_calls(data: bytes) -> int:
-    """Return how many functions are called, Python's and C's, while a body is read or refused."""
+    """Return the number of function calls, in Python and C, while a body is parsed or refused."""
     events = 0
 
     def count(*_: object) -> None:
         nonlocal events
         events += 1
 
-    gc.disable()  # when it comes, and what it calls, is no affair of the reader's
+    gc.disable()  # its calls do not belong to the parser
     sys.setprofile(count)
     try:
         with contextlib.suppress(Problem):
@@ -127,8 +127,8 @@ def n_calls(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_reading_takes_no_more_calls_for_a_larger_body(kind):
-    """Nothing is done once for each part of a body, let alone for each pair of them."""
+def test_parsing_takes_no_more_calls_for_a_larger_body(kind):
+    """No Python or C function is called once for each part of a body, let alone for each pair."""
     make, _ = LARGE[kind]
     assert n_calls(make(100_000)) == n_calls(make(1000))
 
@@ -136,7 +136,7 @@ def test_reading_takes_no_more_calls_for_a_larger_body(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_megabyte_of_anything_is_read_or_refused_soon(kind):
-    """Nothing in reading is quadratic: a body of the largest size must not stop the server for long."""
+    """Parsing is not quadratic: a body of maximum size must not block the server for long."""
     data = LARGE[kind][0](1_000_000)
     begun = time.process_time()
     with contextlib.suppress(Problem):

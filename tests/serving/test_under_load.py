@@ -1,4 +1,4 @@
-"""Many clients at once, and clients that go: step by step here, by the clock in the slow run (T15, T17, T19)."""
+"""Overload and disconnects: step by step here, in real time in the slow run (T15, T17, T19)."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,15 @@ import pytest
 
 from cli.test_serve import server
 from pipelines.tiny import generator_bundle
+from sightline.bench.load_generator import Load, start_load_generator
 from sightline.bundle import save
 from sightline.pipelines import Generator
 from sightline.serving import Limits, ServingSettings, background
-from sightline.serving.api import Desk, Shelf
-from sightline.serving.crowd import Order, crowd
-from sightline.serving.running import Running
+from sightline.serving.api import LoadedModels, Submitter
+from sightline.serving.model_requests import GenerationRequest
+from sightline.serving.running_batch import RunningBatch
 from sightline.serving.scheduler import Scheduler
 from sightline.serving.service import service
-from sightline.serving.work import Work
 
 from .measures import percentile, resident_bytes
 from .standing import Standing, standing
@@ -45,21 +45,21 @@ def gpt():
 
 @contextmanager
 def served(gpt, **limits):
-    """Serve the model; give its address and its scheduler."""
+    """Serve the model; yield its URL and its scheduler."""
     app = service({"gpt": gpt}, ServingSettings(port=0, limits=Limits(**limits)))
     with background(app) as url:
-        yield url, app.state.desk.scheduler
+        yield url, app.state.submitter.scheduler
 
 
 @contextmanager
 def served_by_steps(gpt, **limits) -> Iterator[tuple[Standing, Scheduler]]:
-    """Serve the model where time stands still; its steps are for the gate."""
+    """Serve the model with a clock that stands still; the gate controls its steps."""
     with standing(service({"gpt": gpt}, ServingSettings(port=0, limits=Limits(**limits)))) as server:
-        yield server, server.app.state.desk.scheduler
+        yield server, server.app.state.submitter.scheduler
 
 
 def hand_in(url: str, body: dict) -> socket.socket:
-    """Ask for a completion, and do not wait for it."""
+    """Request a completion, and do not wait for it."""
     connection = connect(url)
     connection.sendall(post(json.dumps(body).encode(), "/v1/completions"))
     return connection
@@ -75,14 +75,14 @@ def text_of(answer: bytes) -> str:
 
 
 def streamed_text_of(answer: bytes) -> str:
-    """Return the text of a completion that came in pieces."""
+    """Return the text of a streamed completion."""
     events = [line.removeprefix(b"data: ") for line in answer.split(b"\n") if line.startswith(b"data: ")]
     assert events.pop() == b"[DONE]"
     return "".join(json.loads(event)["choices"][0]["text"] for event in events)
 
 
 def come_to_rest(scheduler) -> None:
-    """Wait until nothing is done any more, for a while: a connection may be accepted after its client has gone.
+    """Wait until the server has been idle for a while: a connection may be accepted after its client has left.
 
     How long that takes is a matter of the machine; a text that is written for nobody would be noticed by its steps.
     """
@@ -95,9 +95,9 @@ def come_to_rest(scheduler) -> None:
 
 
 def test_t15_overload_is_refused_and_leaves_nothing_behind(gpt, gate):
-    """Every reply is 200 or 503, a refusal says when to come back, and afterwards all is as before."""
+    """Every response is 200 or 503 with Retry-After, and afterwards the server is idle as before."""
     ask = {**LONG, "max_tokens": 8}
-    with served_by_steps(gpt, queue=16, rows=8) as (server, scheduler), contextlib.ExitStack() as stack:
+    with served_by_steps(gpt, queue=16, batch_size=8) as (server, scheduler), contextlib.ExitStack() as stack:
         connections = [stack.enter_context(hand_in(server.url, ask))]
         gate.until_reached()  # the model is busy with one, and stays so
         connections += [stack.enter_context(hand_in(server.url, ask)) for _ in range(59)]
@@ -120,19 +120,22 @@ def test_t15_overload_is_refused_and_leaves_nothing_behind(gpt, gate):
 
 
 @pytest.mark.slow
-def test_t15_clients_that_are_quicker_than_the_model(gpt):
-    """The same by the clock, and what it takes of memory."""
-    clients, requests_each = 60, 2
-    with served(gpt, queue=16, rows=8, connections=2 * clients + 100) as (url, scheduler), crowd() as people:
-        order = Order(url, [("/v1/completions", json.dumps(LONG))], clients, requests_each)
-        people.gather(replace(order, clients=4, requests_each=2))
+def test_t15_clients_faster_than_the_model(gpt):
+    """The same in real time, and its memory."""
+    clients, requests_per_client = 60, 2
+    with (
+        served(gpt, queue=16, batch_size=8, connections=2 * clients + 100) as (url, scheduler),
+        start_load_generator() as generator,
+    ):
+        load = Load(url, [("/v1/completions", json.dumps(LONG))], clients, requests_per_client)
+        generator.run(replace(load, clients=4, requests_per_client=2))
         before = resident_bytes()
         longest: list[int] = []
         with meanwhile(lambda: longest.append(scheduler.n_waiting), every=0.002):
-            outcome = people.gather(order)
-        assert set(outcome.statuses) <= {"200", "503"}, outcome.statuses
-        assert outcome.statuses["200"] > 0
-        assert outcome.statuses.get("503", 0) > 0
+            result = generator.run(load)
+        assert set(result.statuses) <= {"200", "503"}, result.statuses
+        assert result.statuses["200"] > 0
+        assert result.statuses.get("503", 0) > 0
         assert max(longest) <= 16
         assert httpx.get(f"{url}/ready", timeout=10).json() == {"status": "ready"}
         come_to_rest(scheduler)
@@ -141,7 +144,7 @@ def test_t15_clients_that_are_quicker_than_the_model(gpt):
 
 @contextmanager
 def meanwhile(act: Callable[[], object], *, every: float) -> Iterator[None]:
-    """Do something again and again while the block lasts."""
+    """Repeat a call while the block lasts."""
     stop = threading.Event()
 
     def go_on() -> None:
@@ -161,10 +164,14 @@ def meanwhile(act: Callable[[], object], *, every: float) -> Iterator[None]:
 def test_t15_a_thousand_clients_for_a_minute(tmp_path):
     """`sightline serve` with its usual limits, in a process of its own, as are the clients."""
     save(generator_bundle(), tmp_path / "gpt")
-    with server(tmp_path / "gpt") as (process, url, _), crowd() as people, httpx.Client(base_url=url) as looking:
+    with (
+        server(tmp_path / "gpt") as (process, url, _),
+        start_load_generator() as generator,
+        httpx.Client(base_url=url) as looking,
+    ):
         threading.Thread(target=lambda: deque(process.stderr, maxlen=0), daemon=True).start()  # read the log
-        order = Order(url, [("/v1/completions", json.dumps(LONG))], clients=1000, requests_each=1)
-        alone = people.gather(replace(order, clients=4, requests_each=5))
+        load = Load(url, [("/v1/completions", json.dumps(LONG))], clients=1000, requests_per_client=1)
+        alone = generator.run(replace(load, clients=4, requests_per_client=5))
         idle = resident_bytes(process.pid)
         health: list[float] = []
         waiting: list[float] = []
@@ -178,7 +185,7 @@ def test_t15_a_thousand_clients_for_a_minute(tmp_path):
             memory.append(resident_bytes(process.pid))
 
         with meanwhile(look, every=0.1):
-            outcome = people.gather(replace(order, seconds=60))
+            result = generator.run(replace(load, duration=60))
         ended = time.monotonic()
         assert until(lambda: figure(looking, "sightline_waiting_requests") == 0, seconds=5)
         assert until(lambda: figure(looking, "sightline_rows") == 0, seconds=5)
@@ -186,82 +193,82 @@ def test_t15_a_thousand_clients_for_a_minute(tmp_path):
         after = resident_bytes(process.pid)
     quarter = len(memory) // 4
     sys.stdout.write(
-        f"{outcome.seconds:.0f} s: {outcome.statuses}; /health p99 {percentile(health, 99):.3f} s of {len(health)}; "
-        f"503 p99 {outcome.percentile(99, status='503'):.2f} s, p50 {outcome.percentile(50, status='503'):.2f} s; "
-        f"200 p50 {outcome.percentile(50, status='200'):.2f} s (alone {alone.percentile(50):.3f} s); "
+        f"{result.seconds:.0f} s: {result.statuses}; /health p99 {percentile(health, 99):.3f} s of {len(health)}; "
+        f"503 p99 {result.percentile(99, status='503'):.2f} s, p50 {result.percentile(50, status='503'):.2f} s; "
+        f"200 p50 {result.percentile(50, status='200'):.2f} s (alone {alone.percentile(50):.3f} s); "
         f"longest queue {max(waiting):.0f}; at rest after {rest:.2f} s; memory in MB: idle {idle / 1e6:.0f}, "
         f"quarters {[round(max(memory[n * quarter : (n + 1) * quarter]) / 1e6) for n in range(4)]}, "
         f"after {after / 1e6:.0f}\n"
     )
-    assert set(outcome.statuses) == {"200", "503"}, outcome.statuses
+    assert set(result.statuses) == {"200", "503"}, result.statuses
     assert max(waiting) <= 64
     assert max(memory) - idle < 200e6
     assert percentile(health, 99) < 30
-    assert outcome.percentile(99, status="503") < 60
+    assert result.percentile(99, status="503") < 60
 
 
 def figure(looking: httpx.Client, name: str) -> float:
-    """Look a figure of the server up."""
+    """Return a metric of the server."""
     lines = looking.get("/metrics", timeout=60).text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 class Watch:
-    """Sees every request that is handed in, and whether a step is taken for one that was cancelled long before."""
+    """Records every submitted request, and any step taken for one that was cancelled long before."""
 
     def __init__(self, scheduler, monkeypatch) -> None:
         self.scheduler = scheduler
-        self.works: list[Work] = []
-        self.cancelled_at: dict[Work, int] = {}
+        self.requests: list[GenerationRequest] = []
+        self.cancelled_at: dict[GenerationRequest, int] = {}
         self.late: list[int] = []
-        submit, cancel, advance = scheduler.submit, Work.cancel, Running.advance
+        submit, cancel, advance = scheduler.submit, GenerationRequest.cancel, RunningBatch.advance
 
-        def submit_seen(work: Work) -> None:
-            submit(work)
-            self.works.append(work)
+        def submit_seen(request: GenerationRequest) -> None:
+            submit(request)
+            self.requests.append(request)
 
-        def cancel_seen(work: Work) -> None:
-            self.cancelled_at.setdefault(work, scheduler.counts.steps)
-            cancel(work)
+        def cancel_seen(request: GenerationRequest) -> None:
+            self.cancelled_at.setdefault(request, scheduler.counts.steps)
+            cancel(request)
 
-        def advance_seen(running: Running):
-            self.late += [n for work in running.works if (n := self.steps_since(work)) > 2]
+        def advance_seen(running: RunningBatch):
+            self.late += [n for request in running.requests if (n := self.steps_since(request)) > 2]
             return advance(running)
 
         monkeypatch.setattr(scheduler, "submit", submit_seen)
-        monkeypatch.setattr(Work, "cancel", cancel_seen)
-        monkeypatch.setattr(Running, "advance", advance_seen)
+        monkeypatch.setattr(GenerationRequest, "cancel", cancel_seen)
+        monkeypatch.setattr(RunningBatch, "advance", advance_seen)
 
-    def steps_since(self, work: Work) -> int:
-        """Return how many steps were taken since it was noticed that nobody waits."""
-        return self.scheduler.counts.steps - self.cancelled_at.get(work, self.scheduler.counts.steps)
+    def steps_since(self, request: GenerationRequest) -> int:
+        """Return the number of steps since the request was cancelled."""
+        return self.scheduler.counts.steps - self.cancelled_at.get(request, self.scheduler.counts.steps)
 
 
-def gone(gpt, monkeypatch, *, clients: int) -> None:
-    """T17: clients leave, streaming or not, running or waiting: the steps stop, and the next is answered."""
-    limits = {"queue": 2 * clients, "rows": 8, "connections": 2 * clients + 100}
-    with served(gpt, **limits) as (url, scheduler), crowd() as people:
+def check_disconnects(gpt, monkeypatch, *, clients: int) -> None:
+    """T17: clients disconnect, streaming or not, running or waiting: the steps stop, and the next client is served."""
+    limits = {"queue": 2 * clients, "batch_size": 8, "connections": 2 * clients + 100}
+    with served(gpt, **limits) as (url, scheduler), start_load_generator() as generator:
         asked = [("/v1/completions", json.dumps({**LONG, "stream": streams})) for streams in (True, False)]
-        order = Order(url, asked, clients=1, requests_each=1)
-        people.gather(order)
-        idle = min(people.gather(order).latencies[0] for _ in range(3))
+        load = Load(url, asked, clients=1, requests_per_client=1)
+        generator.run(load)
+        idle = min(generator.run(load).latencies[0] for _ in range(3))
         watch = Watch(scheduler, monkeypatch)
-        outcome = people.gather(replace(order, clients=clients, patience=idle))  # together they take longer
+        result = generator.run(replace(load, clients=clients, patience=idle))  # together they take longer
         come_to_rest(scheduler)
-        after = people.gather(replace(order, requests_each=3))  # the first may stand behind some not yet accepted
-    sys.stdout.write(f"{clients} left: {outcome.statuses}; idle {idle:.3f} s, after {after.latencies} s\n")
-    assert set(outcome.statuses) <= {"200", "TimeoutError"}, outcome.statuses
-    assert outcome.statuses["TimeoutError"] > 0
-    assert len(watch.works) > clients // 2
+        after = generator.run(replace(load, requests_per_client=3))  # the first may stand behind some not yet accepted
+    sys.stdout.write(f"{clients} left: {result.statuses}; idle {idle:.3f} s, after {after.latencies} s\n")
+    assert set(result.statuses) <= {"200", "TimeoutError"}, result.statuses
+    assert result.statuses["TimeoutError"] > 0
+    assert len(watch.requests) > clients // 2
     assert watch.late == []
-    assert all(work.is_cancelled for work in watch.works)
+    assert all(request.is_cancelled for request in watch.requests)
     assert after.statuses == {"200": 3}
     assert min(after.latencies) < max(5.0, 1.5 * idle)
 
 
-def test_t17_who_goes_is_not_written_for(gpt, gate, monkeypatch):
-    """The step that was begun when the last has gone is the last that is taken."""
-    with served_by_steps(gpt, queue=20, rows=8) as (server, scheduler):
+def test_t17_disconnected_clients_take_no_more_steps(gpt, gate, monkeypatch):
+    """The step in progress when the last client disconnects is the last one."""
+    with served_by_steps(gpt, queue=20, batch_size=8) as (server, scheduler):
         watch = Watch(scheduler, monkeypatch)
         with contextlib.ExitStack() as stack:
             for number in range(20):
@@ -273,40 +280,40 @@ def test_t17_who_goes_is_not_written_for(gpt, gate, monkeypatch):
                 gate.step()
             assert (scheduler.counts.rows, scheduler.n_waiting) == (8, 12)
             steps = scheduler.counts.steps
-        assert until(lambda: all(work.is_cancelled for work in watch.works))
+        assert until(lambda: all(request.is_cancelled for request in watch.requests))
         gate.open()
         assert until(lambda: not (scheduler._running or scheduler._queue))
         assert scheduler.counts.steps == steps
         with asking(server.url) as client:
             text = client.post("/v1/completions", json=LONG).json()["choices"][0]["text"]
-    assert len(watch.works) == 21
-    assert text == gpt.generate(LONG["prompt"], max_length=40, sample=True, temperature=1, seed=3)
+    assert len(watch.requests) == 21
+    assert text == gpt.generate(LONG["prompt"], max_new_tokens=40, do_sample=True, temperature=1, seed=3)
     assert scheduler.counts.rows == 0
 
 
 @pytest.mark.slow
-def test_t17_two_hundred_who_go(gpt, monkeypatch):
-    gone(gpt, monkeypatch, clients=200)
+def test_t17_two_hundred_disconnected_clients(gpt, monkeypatch):
+    check_disconnects(gpt, monkeypatch, clients=200)
 
 
-def test_t17_what_was_asked_for_ends_with_its_request(gpt):
-    """Even if nobody ever began to read the answer: a generator that was never begun cannot clean up."""
-    desk = Desk(Shelf({"gpt": gpt}), Scheduler(), Limits())
+def test_t17_generation_ends_with_its_http_request(gpt):
+    """Even if the response was never read: a generator that was never started cannot clean up."""
+    submitter = Submitter(LoadedModels({"gpt": gpt}), Scheduler(), Limits())
 
-    async def request() -> Work:
-        work = Work(gpt, [gpt.task("the", gpt.settings())], streams=True)
-        desk._submit(work)
-        return work
+    async def submit() -> GenerationRequest:
+        request = GenerationRequest(gpt, [gpt.create_job("the", gpt.settings())], streams=True)
+        submitter._submit(request)
+        return request
 
-    async def gone_before_it_began() -> bool:
-        work = await asyncio.create_task(request())
+    async def disconnect_before_the_first_chunk() -> bool:
+        request = await asyncio.create_task(submit())
         await asyncio.sleep(0)
-        return work.is_cancelled
+        return request.is_cancelled
 
-    assert asyncio.run(gone_before_it_began())
+    assert asyncio.run(disconnect_before_the_first_chunk())
 
 
-def test_t18_a_stream_that_runs_is_finished_when_the_server_stops(gpt, gate):
+def test_t18_running_stream_is_finished_on_shutdown(gpt, gate):
     with (
         served_by_steps(gpt) as (server, _),
         asking(server.url) as client,
@@ -319,12 +326,14 @@ def test_t18_a_stream_that_runs_is_finished_when_the_server_stops(gpt, gate):
         gate.open()
         answer = read_all(connection)
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "stopping")
-    assert streamed_text_of(answer) == gpt.generate(LONG["prompt"], max_length=40, sample=True, temperature=1, seed=3)
+    assert streamed_text_of(answer) == gpt.generate(
+        LONG["prompt"], max_new_tokens=40, do_sample=True, temperature=1, seed=3
+    )
     assert b'"finish_reason": "' in answer
 
 
 def prompts(n: int) -> list[dict]:
-    """Return what is asked for: texts of all lengths, written in all ways."""
+    """Return requests with texts of all lengths and all kinds of settings."""
     chance = random.Random(5)  # noqa: S311
     words = ("the", "cat", "sat", "on", "a", "dog", "ran", "house")
     return [
@@ -332,14 +341,14 @@ def prompts(n: int) -> list[dict]:
             "model": "gpt",
             "prompt": " ".join(chance.choices(words, k=chance.randint(0, 8))),
             "max_tokens": chance.randint(1, 30),
-            **chance.choice([{"temperature": 0}, {"temperature": 0.8, "seed": chance.randrange(99)}, {"beam": 3}]),
+            **chance.choice([{"temperature": 0}, {"temperature": 0.8, "seed": chance.randrange(99)}, {"beam_size": 3}]),
         }
         for _ in range(n)
     ]
 
 
-def test_t19_alone_is_together_is_streamed(gpt, gate):
-    """Token for token, in a batch of everyone."""
+def test_t19_alone_equals_batched_equals_streamed(gpt, gate):
+    """Token for token, in one shared batch."""
     bodies = prompts(20)
     found = {}
     with served_by_steps(gpt) as (server, scheduler), asking(server.url) as client:
@@ -358,7 +367,7 @@ def test_t19_alone_is_together_is_streamed(gpt, gate):
 
 
 def posted(connection: http.client.HTTPConnection, body: dict) -> bytes:
-    """Ask for a completion, and return all that comes."""
+    """Request a completion, and return the whole response."""
     connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
     return connection.getresponse().read()
 

@@ -1,4 +1,4 @@
-"""Bytes over a socket, as no well-behaved client would send them."""
+"""Clients on raw sockets, and a patient HTTP client."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 PATIENCE = 120.0
-"""Seconds after which a test that hangs is ended: no test waits for so long, and none asserts anything by it."""
+"""Seconds after which a hanging test fails: no test waits that long or asserts anything by it."""
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLOSING = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
@@ -25,13 +25,13 @@ def connect(url: str, *, seconds: float = PATIENCE) -> socket.socket:
 
 
 def asking(url: str) -> httpx.Client:
-    """A client with patience."""
-    # To read the certificates, which nobody needs here, takes longer than to ask.
+    """An HTTP client with a long timeout."""
+    # Loading the certificates, which are not needed here, takes longer than a request.
     return httpx.Client(base_url=url, timeout=PATIENCE, verify=False, trust_env=False)  # noqa: S501
 
 
 def read_until(connection: socket.socket, holds: Callable[[bytes], bool]) -> bytes:
-    """Read until what has come is enough."""
+    """Read until the received bytes fulfill a condition."""
     received = b""
     while not holds(received):
         part = connection.recv(65536)
@@ -69,7 +69,7 @@ def statuses(answer: bytes) -> list[int]:
 
 
 def until(holds: Callable[[], bool], *, seconds: float = PATIENCE) -> bool:
-    """Wait until something holds, at most so long."""
+    """Wait until a condition holds, at most this long."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

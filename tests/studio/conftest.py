@@ -15,7 +15,7 @@ from pipelines.tiny import classifier_bundle, translator_bundle
 from sightline.pipelines import Classifier, Pipeline, Translator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 __all__ = ["browser", "every_tab"]
 
@@ -40,7 +40,7 @@ def models(trained) -> dict[str, Pipeline]:
 @pytest.fixture(scope="session")
 def studio_url(models) -> Iterator[str]:
     """The address of the studio."""
-    app = service(models, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    app = service(models, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths())
     with background(app) as address:
         yield address
 

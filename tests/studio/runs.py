@@ -11,7 +11,7 @@ from run.small import overrides
 from sightline.run import train
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 
 def small_run(folder: Path, task: str = "translation", **more: object) -> Path:
@@ -28,10 +28,10 @@ def copy_of(run: Path, name: str, **changes: dict[str, object]) -> Path:
     """Copy a run under another name, with other settings (section={name: value}) and a loss half as large."""
     copy = run.parent / name
     shutil.copytree(run, copy)
-    journal = json.loads((copy / "run.json").read_text())
+    record = json.loads((copy / "run.json").read_text())
     for section, values in changes.items():
-        journal["resolved"][section] |= values
-    (copy / "run.json").write_text(json.dumps(journal))
+        record["resolved"][section] |= values
+    (copy / "run.json").write_text(json.dumps(record))
     records = [{**record, **({"loss": record["loss"] / 2} if "loss" in record else {})} for record in metrics_of(run)]
     (copy / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return copy
@@ -40,7 +40,7 @@ def copy_of(run: Path, name: str, **changes: dict[str, object]) -> Path:
 @contextmanager
 def served(models: dict, root: Path) -> Iterator[str]:
     """Serve the studio with the runs of a folder."""
-    routers = partial(site.routers, runs=root)
-    app = service(models, ServingSettings(port=0), more_routers=routers, public_paths=site.public_paths())
+    routers = partial(routes.routers, runs=root)
+    app = service(models, ServingSettings(port=0), more_routers=routers, public_paths=routes.public_paths())
     with background(app) as address:
         yield address

@@ -21,7 +21,7 @@ VIEWS = {
     "chat": "talk",
     "fill": "bert",
     "classify": "classes",
-    "runs": "phrases&runs=phrases,gpt&lapse=phrases&text=March+14&to=de",
+    "runs": "phrases&runs=phrases,gpt&timelapse=phrases&text=March+14&to=de",
 }
 
 

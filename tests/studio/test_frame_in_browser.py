@@ -7,7 +7,7 @@ import pytest
 from browser import hash_of
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 from sightline.studio.assets import assets
 
 pytestmark = pytest.mark.browser
@@ -48,7 +48,7 @@ def test_a_link_that_is_followed_mounts_the_view_anew(tabs):
 
 def test_links_to_other_views_take_the_text_along(tabs):
     tab = tabs("#/watch?model=one-way&text=the+cat")
-    tab.get_by_label("A sentence to translate").fill("a dog")
+    tab.get_by_label("Text to translate").fill("a dog")
     tab.keyboard.press("Enter")
     tab.wait_for_function("() => location.hash.includes('a+dog')")
     for link in tab.locator("#bar nav a").all():
@@ -68,19 +68,19 @@ def test_a_server_that_is_gone_is_said_in_a_sentence(tabs):
     tab = tabs(fresh=True)
     tab.wait_for_selector(".watch[aria-busy=false]")
     tab.route("**/trace", lambda route: route.abort())
-    tab.get_by_label("A sentence to translate").fill("the cat sat")
+    tab.get_by_label("Text to translate").fill("the cat sat")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector("text=The server does not answer: is it still running?")
+    tab.wait_for_selector("text=The server does not respond. Is it still running?")
 
 
 def test_the_page_asks_for_the_key_and_works_with_it(models, tabs):
     settings = ServingSettings(port=0, keys=(KEY,))
-    app = service({"gpt": models["gpt"]}, settings, more_routers=site.routers, public_paths=site.public_paths())
+    app = service({"gpt": models["gpt"]}, settings, more_routers=routes.routers, public_paths=routes.public_paths())
     with background(app) as url:
         tab = tabs(url=url, fresh=True)
         tab.locator("#key").fill("not-this-one")
         tab.keyboard.press("Enter")
-        tab.wait_for_selector("text=That was not the right one")
+        tab.wait_for_selector("text=Wrong key")
         tab.locator("#key").fill(KEY)
         tab.keyboard.press("Enter")
         tab.wait_for_selector(".watch[aria-busy=false] .token")

@@ -77,6 +77,6 @@ def test_what_is_typed_is_shown_as_it_was_typed(tabs, payload):
     field.press("Enter")  # it is busy from here on
     page.wait_for_selector(".watch[aria-busy=false]")
     read = "chips => chips.map(({ textContent }) => textContent).join('').replaceAll('·', ' ')"
-    assert page.locator("#sentence [data-passage=source] .token:not(.special)").evaluate_all(read) == payload
+    assert page.locator("#sentence [data-sequence=source] .token:not(.special)").evaluate_all(read) == payload
     assert field.input_value() == payload
     assert page.evaluate("() => document.querySelectorAll('main script, main iframe, main img[onerror]').length") == 0

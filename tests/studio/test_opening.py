@@ -108,7 +108,7 @@ def piped(gpt, browsers):
 
 def test_serve_says_the_studios_address_first(piped):
     url, said, _ = piped
-    assert said[0] == f"The studio is at {url}  (Ctrl-C ends it)"
+    assert said[0] == f"The studio is at {url}  (Ctrl-C stops it)"
     assert "<title>Sightline</title>" in httpx.get(url, timeout=PATIENCE).text
 
 
@@ -152,7 +152,7 @@ def test_the_demo_ends_in_the_studio_at_its_example(trained, browsers):
         assert card["id"] == "demo"
         assert card["example"] == {"text": "March 14, 2026", "to": "de"}
         assert [run["name"] for run in httpx.get(f"{url}/studio-api/runs", timeout=PATIENCE).json()["runs"]] == ["demo"]
-    assert any("phrases it has never seen" in line for line in said)
+    assert any("unseen phrases are translated exactly right" in line for line in said)
 
 
 def test_the_demo_serves_without_a_terminal_too_and_where_the_usual_port_is_taken(trained):

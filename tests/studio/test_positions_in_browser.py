@@ -12,16 +12,16 @@ from sightline.model.positions import rotation_table
 from sightline.pipelines import Generator, Translator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
-from sightline.tracing.position_codes import position_codes, similarities
+from sightline.studio import routes
+from sightline.tracing.position_encodings import position_encodings, similarities
 
 pytestmark = pytest.mark.browser
 
 PIXELS = """async (selector) => {
-  const { colours } = await import("/drawing/scale.js");
+  const { colors } = await import("/drawing/color_scale.js");
   const canvas = document.querySelector(selector);
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return { width: canvas.width, height: canvas.height, data: [...data], table: colours("--signs") };
+  return { width: canvas.width, height: canvas.height, data: [...data], table: colors("--signs") };
 }"""
 
 
@@ -37,7 +37,7 @@ def near(value: float):
 
 def opened(tabs, address: str, **options):
     page = tabs(f"#/positions?{address}", **options)
-    page.wait_for_selector("#codes .grid-frame[aria-label]")
+    page.wait_for_selector("#encodings .grid-frame[aria-label]")
     page.wait_for_selector("#curves .curve")
     settle(page)
     return page
@@ -52,13 +52,13 @@ def point(page, selector: str, row: int, column: int, shape: tuple[int, int]) ->
     )
 
 
-def drawn_colours(page, selector: str, expected: np.ndarray, reach: float) -> None:
+def drawn_colors(page, selector: str, expected: np.ndarray, reach: float) -> None:
     seen = page.evaluate(PIXELS, f"{selector} canvas")
     assert (seen["height"], seen["width"]) == expected.shape
     pixels = np.array(seen["data"]).reshape(*expected.shape, 4)[..., :3]
     level = np.clip(np.floor((expected.astype(np.float64) / reach + 1) * 127.5 + 0.5), 0, 255).astype(int)
     table = np.array(seen["table"])
-    # A number in the middle between two colours may be either, for Python counts with other digits.
+    # A number in the middle between two colors may be either, for Python counts with other digits.
     around = np.stack([table[np.clip(level + by, 0, 255)] for by in (-1, 0, 1)])
     assert (around == pixels).all(-1).any(0).all()
     assert (table[level] == pixels).all(-1).mean() > 0.99
@@ -66,39 +66,39 @@ def drawn_colours(page, selector: str, expected: np.ndarray, reach: float) -> No
 
 @pytest.mark.parametrize("name", ["phrases", "gpt"])
 def test_matrices_are_the_codes_and_their_cosines(tabs, models, name):
-    codes = position_codes(models[name], n=20)
+    codes = position_encodings(models[name], n=20)
     page = opened(tabs, f"model={name}&n=20")
-    drawn_colours(page, "#codes", codes, float(np.abs(codes).max()))
-    drawn_colours(page, "#alike", similarities(codes), 1.0)
+    drawn_colors(page, "#encodings", codes, float(np.abs(codes).max()))
+    drawn_colors(page, "#similarities", similarities(codes), 1.0)
 
 
 def test_pointing_says_the_number(tabs, models):
-    codes = position_codes(models["gpt"], n=24)
+    codes = position_encodings(models["gpt"], n=24)
     page = opened(tabs, "model=gpt&n=24")
     for row, column in [(0, 0), (7, 3), (23, 15)]:
-        point(page, "#codes", row, column, codes.shape)
-        said = page.locator("#codes .readout").inner_text()
-        assert said.startswith(f"Position {row}, depth {column}")
+        point(page, "#encodings", row, column, codes.shape)
+        said = page.locator("#encodings .readout").inner_text()
+        assert said.startswith(f"Position {row}, dimension {column}")
         assert number(said) == near(codes[row, column])
-    point(page, "#alike", 3, 11, (24, 24))
-    assert number(page.locator("#alike .readout").inner_text()) == near(similarities(codes)[3, 11])
+    point(page, "#similarities", 3, 11, (24, 24))
+    assert number(page.locator("#similarities .readout").inner_text()) == near(similarities(codes)[3, 11])
 
 
 def test_arrows_walk_and_enter_chooses(tabs, models):
-    page = opened(tabs, "model=phrases&n=16&depths=0")
-    page.locator("#codes .grid-frame").focus()
+    page = opened(tabs, "model=phrases&n=16&dimensions=0")
+    page.locator("#encodings .grid-frame").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
-    said = page.locator("#codes .readout").inner_text()
-    assert said.startswith("Position 1, depth 1 ")
+    said = page.locator("#encodings .readout").inner_text()
+    assert said.startswith("Position 1, dimension 1 ")
     assert number(said) == near(math.cos(1))
-    assert "depths=0%2C1" in hash_of(page)
+    assert "dimensions=0%2C1" in hash_of(page)
 
 
 def test_curves_are_the_chosen_columns(tabs, models):
-    codes = position_codes(models["phrases"], n=30)
-    page = opened(tabs, "model=phrases&n=30&depths=2")
-    point(page, "#codes", 4, 5, codes.shape)
+    codes = position_encodings(models["phrases"], n=30)
+    page = opened(tabs, "model=phrases&n=30&dimensions=2")
+    point(page, "#encodings", 4, 5, codes.shape)
     page.mouse.down()
     page.mouse.up()
     curves = page.locator("#curves .curve")
@@ -112,10 +112,10 @@ def test_curves_are_the_chosen_columns(tabs, models):
 
 
 def test_slider_moves_the_last_curve(tabs, models):
-    codes = position_codes(models["phrases"], n=48)
-    page = opened(tabs, "model=phrases&n=48&depths=0,2")
-    page.locator("#which-depth").fill("9")
-    assert "depths=0%2C9" in hash_of(page)
+    codes = position_encodings(models["phrases"], n=48)
+    page = opened(tabs, "model=phrases&n=48&dimensions=0,2")
+    page.locator("#which-dimension").fill("9")
+    assert "dimensions=0%2C9" in hash_of(page)
     page.locator("summary").click()
     page.wait_for_selector(".numbers tbody tr")  # the table is filled after it is opened
     rows = page.locator(".numbers tbody tr").all()
@@ -126,7 +126,7 @@ def test_slider_moves_the_last_curve(tabs, models):
 
 
 def test_another_position_is_compared_with_all(tabs, models):
-    alike = similarities(position_codes(models["gpt"], n=48))
+    alike = similarities(position_encodings(models["gpt"], n=48))
     page = opened(tabs, "model=gpt&n=48&row=5")
     assert number(page.locator("#row .readout").inner_text()) == near(1)
     page.locator("#which-row").fill("30")
@@ -143,48 +143,48 @@ def test_link_restores_what_was_chosen(tabs):
     page.locator("#how-many").fill("12")
     again = opened(tabs, hash_of(page).split("?", 1)[1])
     assert again.locator("#how-many").input_value() == "12"
-    assert again.locator("#codes canvas").evaluate("canvas => canvas.height") == 12
+    assert again.locator("#encodings canvas").evaluate("canvas => canvas.height") == 12
 
 
 def test_more_positions_than_a_model_has_are_not_offered(tabs):
     page = opened(tabs, "model=gpt&n=900")
     assert page.locator("#how-many").get_attribute("max") == "256"
-    assert page.locator("#codes canvas").evaluate("canvas => canvas.height") == 256
+    assert page.locator("#encodings canvas").evaluate("canvas => canvas.height") == 256
 
 
 def test_saved_numbers_are_the_codes(tabs, models):
     """Really saved: in the studio's other tests the page only hands its files over."""
     page = opened(tabs, "model=gpt&n=6", fresh=True)
-    page.locator("#codes").get_by_role("button", name="Save", exact=True).click()
+    page.locator("#encodings").get_by_role("button", name="Save", exact=True).click()
     with page.expect_download() as caught:
-        page.locator("#codes").get_by_role("button", name="Save as JSON").click()
+        page.locator("#encodings").get_by_role("button", name="Save as JSON").click()
     numbers = json.loads(caught.value.path().read_text())
-    np.testing.assert_allclose(numbers, position_codes(models["gpt"], n=6), rtol=1e-4)
+    np.testing.assert_allclose(numbers, position_encodings(models["gpt"], n=6), rtol=1e-4)
     with page.expect_download() as caught:
-        page.locator("#codes").get_by_role("button", name="Save as SVG").click()
+        page.locator("#encodings").get_by_role("button", name="Save as SVG").click()
     assert "<image" in caught.value.path().read_text()
 
 
 def test_rotary_positions_are_told_truly(tabs):
     """Nothing is added: the codes are the sines and cosines of the angles, and the page says so."""
-    turning = Generator(generator_bundle(positions="rotary"))
+    turning = Generator(generator_bundle(positions="rope"))
     app = service(
         {"turning": turning, "none": Translator(translator_bundle(positions="none"))},
         ServingSettings(port=0),
-        more_routers=site.routers,
-        public_paths=site.public_paths(),
+        more_routers=routes.routers,
+        public_paths=routes.public_paths(),
     )
     with background(app) as url:
         page = opened(tabs, "model=turning&n=20", url=url, fresh=True)
-        assert "Nothing is added" in page.locator("#codes .explanation").inner_text()
-        cosine, sine = rotation_table(20, turning.model.config.d_head, turning.model.config.rotary_base)
+        assert "Nothing is added" in page.locator("#encodings .explanation").inner_text()
+        cosine, sine = rotation_table(20, turning.model.config.d_head, turning.model.config.rope_theta)
         codes = np.stack((sine[:20], cosine[:20]), axis=-1).reshape(20, -1)
-        drawn_colours(page, "#codes", codes, float(np.abs(codes).max()))
-        point(page, "#codes", 3, 0, codes.shape)
-        assert number(page.locator("#codes .readout").inner_text()) == near(math.sin(3))
+        drawn_colors(page, "#encodings", codes, float(np.abs(codes).max()))
+        point(page, "#encodings", 3, 0, codes.shape)
+        assert number(page.locator("#encodings .readout").inner_text()) == near(math.sin(3))
         without = tabs("#/positions?model=none", url=url, fresh=True)
         without.wait_for_selector(".problem:not(:empty)")
-        assert "no codes of positions" in without.locator(".problem").inner_text()
+        assert "no position encodings" in without.locator(".problem").inner_text()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -41,7 +41,7 @@ def test_candidates_are_those_of_the_interface(tabs, http):
     for part, gap in zip(parts, gaps, strict=True):
         assert [value for _, value in shown(part)] == pytest.approx([one["probability"] for one in gap], rel=0.006)
         titles = [row.get_attribute("title") for row in part.locator(".name").all()]
-        assert titles == [f"Put it in: {one['text']}" for one in gap]
+        assert titles == [f"Insert: {one['text']}" for one in gap]
     assert inside(page) == {"model": ["bert"], "text": [GAPS]}
 
 
@@ -51,7 +51,7 @@ def test_a_candidate_is_put_in_and_the_rest_asked_again(tabs, http):
     chosen = http.post("/fill", json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0][0][2]["text"]
     page.locator(".gaps .pick").nth(2).click()
     assert page.locator(".fill textarea").input_value() == chosen
-    page.wait_for_selector("h3:has-text('What fits the gap')")
+    page.wait_for_selector("h3:has-text('Most likely tokens')")
     [gap] = http.post("/fill", json={"model": "bert", "input": chosen, "n": 10}).json()["data"][0]
     found = [value for _, value in shown(page.locator(".gaps"))]
     assert found == pytest.approx([one["probability"] for one in gap], rel=0.006)
@@ -61,7 +61,7 @@ def test_a_candidate_is_put_in_and_the_rest_asked_again(tabs, http):
 
 def test_a_gap_is_inserted_where_the_cursor_is(tabs):
     page = tabs("#/fill?model=bert&text=the cat sat")
-    page.wait_for_selector("text=There is no gap")
+    page.wait_for_selector("text=The text has no mask")
     page.locator(".fill textarea").evaluate("area => area.setSelectionRange(4, 7)")
     page.get_by_role("button", name="Insert [MASK]").click()
     assert page.locator(".fill textarea").input_value() == "the [MASK] sat"
@@ -105,7 +105,7 @@ def test_a_pair_is_classified_as_a_pair(tabs, http, models):
     own = models["classes"].trace(("the cat sat", "a dog ran"))
     assert again.locator("#sentence .token").count() == len(own.source.tokens)
     likely = [Shown(candidate.probability) for candidate in own.steps[0].candidates]
-    assert again.locator("#film .candidates .candidate .number").all_text_contents() == likely
+    assert again.locator("#decoding-steps .candidates .candidate .number").all_text_contents() == likely
 
 
 def test_words_have_their_classes(tabs, http):

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from sightline.run.snapshots import pipeline_at
-from sightline.studio.runs_lapse import Lapse, Question, Recent
-from sightline.studio.runs_metrics import MOST_BYTES, MOST_TOLD, read_since, record_of
+from sightline.studio.runs_metrics import MAX_BYTES, MAX_FILE_BYTES, parse_record, read_since
 from sightline.studio.runs_table import RunsTable
-from sightline.tracing.drawing import bytes_of
+from sightline.studio.timelapse import ByteLimitedCache, Timelapse, TimelapseRequest
+from sightline.tracing.drawing import pack_bytes
 
 from .runs import copy_of, metrics_of, served, small_run
 
@@ -39,11 +39,11 @@ def test_list_tells_of_every_run(api, run):
     assert first["name"] == "First Run"
     assert first["task"] == "translation"
     assert first["state"] == "ended"
-    assert first["ending"] == "steps"
+    assert first["stop_reason"] == "steps"
     assert first["snapshots"] == [0, 1, 2, 4]
-    assert first["kept"]
-    journal = json.loads((run / "run.json").read_text())
-    assert first["scores"]["bleu"] == journal["outcome"]["scores"]["bleu"]
+    assert first["has_best_model"]
+    record = json.loads((run / "run.json").read_text())
+    assert first["scores"]["bleu"] == record["outcome"]["scores"]["bleu"]
 
 
 def test_metrics_are_those_of_the_file_and_then_only_what_is_new(api, run):
@@ -68,8 +68,8 @@ def test_settings_are_flat_and_name_no_place_of_this_machine(api, run):
 def test_trace_is_that_of_the_snapshot(api, run, step):
     body = {"step": step, "input": "red cat", "target": "RED CAT"}
     answer = api.post("/studio-api/runs/first-run/trace", json=body)
-    expected = pipeline_at(run, step).trace("red cat", target="RED CAT", readout=False, candidates=5)
-    assert answer.content == bytes_of(expected)
+    expected = pipeline_at(run, step).trace("red cat", target="RED CAT", logit_lens=False, candidates=5)
+    assert answer.content == pack_bytes(expected)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_trace_is_that_of_the_snapshot(api, run, step):
     [
         ("nothing/metrics", None, 404, "no such run"),
         ("First%20Run/metrics", None, 404, "no such run"),
-        ("..%2Fruns%2Fsecond/metrics", None, 404, "nothing at this address"),
+        ("..%2Fruns%2Fsecond/metrics", None, 404, "path not found"),
         ("first-run/metrics?since=-1", None, 400, "since"),
         ("first-run/metrics?tag=aaaaaaaaaaaaaaaa", None, 400, "tag"),
-        ("first-run/trace", {"step": 3, "input": "red"}, 404, "no snapshot of this step"),
+        ("first-run/trace", {"step": 3, "input": "red"}, 404, "no snapshot at this step"),
         ("first-run/trace", {"step": 4, "input": "red", "path": "/etc"}, 400, "path is not supported"),
-        ("first-run/trace", {"step": 4, "input": "red " * 300}, 400, "up to 200 are shown"),
+        ("first-run/trace", {"step": 4, "input": "red " * 300}, 400, "the limit is 200"),
         ("first-run/trace", {"step": 4, "input": "x" * 3000}, 400, "input"),
         ("first-run/trace", {"step": 4, "input": " "}, 400, "nothing to trace"),
         ("first-run/trace", {"step": 4, "input": "red", "to": "xx"}, 400, ""),
@@ -97,39 +97,39 @@ def test_what_cannot_be_told_is_refused_in_a_sentence(api, path, body, status, w
 
 def test_without_a_folder_there_is_nothing_of_runs(http):
     assert http.get("/studio-api/runs").status_code == 404
-    assert "hasRuns = false" in http.get("/studio/runs_offered.js").text
+    assert "hasRuns = false" in http.get("/studio/runs_enabled.js").text
 
 
 def test_with_a_folder_the_page_knows_it(api):
-    assert api.get("/studio/runs_offered.js").text == "export const hasRuns = true;\n"
+    assert api.get("/studio/runs_enabled.js").text == "export const hasRuns = true;\n"
 
 
 @pytest.mark.parametrize("task", ["language-model", "masked-language-model", "classification", "chat"])
 def test_every_kind_of_run_has_its_time_lapse(tmp_path, task):
     run = small_run(tmp_path / "runs" / task, task)
     text = TEXTS.get(task, "red green")
-    lapse = Lapse()
-    answers = {step: lapse.trace(run, Question(step, text, None, None, 8)) for step in (0, 4, None)}
+    timelapse = Timelapse()
+    answers = {step: timelapse.trace(run, TimelapseRequest(step, text, None, None, 8)) for step in (0, 4, None)}
     assert len(set(answers.values())) == 3
-    again = Lapse().trace(run, Question(4, text, None, None, 8))  # from files alone: nothing was shared wrongly
+    again = Timelapse().trace(run, TimelapseRequest(4, text, None, None, 8))  # from files alone: nothing is shared
     assert again == answers[4]
 
 
 def test_lapse_opens_a_model_again_when_another_took_its_place(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
-    lapse, question = Lapse(), Question(None, "red cat", None, "RED", 8)
-    before = lapse.trace(tmp_path / "run", question)
-    assert lapse.trace(tmp_path / "run", question) is before
+    timelapse, question = Timelapse(), TimelapseRequest(None, "red cat", None, "RED", 8)
+    before = timelapse.trace(tmp_path / "run", question)
+    assert timelapse.trace(tmp_path / "run", question) is before
     shutil.rmtree(tmp_path / "run" / "model")
     shutil.copytree(run / "model", tmp_path / "run" / "model")
     weights = run / "snapshots" / "step-00000000" / "model.safetensors"
     shutil.copy(weights, tmp_path / "run" / "model" / "model.safetensors")
     os.utime(tmp_path / "run" / "model" / "config.json")
-    assert lapse.trace(tmp_path / "run", question) == lapse.trace(run, replace(question, step=0))
+    assert timelapse.trace(tmp_path / "run", question) == timelapse.trace(run, replace(question, step=0))
 
 
 def test_recent_keeps_what_fits_and_always_the_newest():
-    recent = Recent(10)
+    recent = ByteLimitedCache(10)
     made = []
     for name in ("a", "b", "a", "c", "b", "d"):
         recent.get(name, lambda name=name: made.append(name) or name, lambda name: 50 if name == "d" else 4)
@@ -174,17 +174,17 @@ def test_a_large_file_comes_in_parts_that_are_all_of_it(tmp_path):
     found, answer, parts = [], {"next": 0, "tag": "", "more": True}, 0
     while answer["more"]:
         answer = read_since(path, answer["next"], answer["tag"])
-        assert len(json.dumps(answer["records"])) < 2 * MOST_BYTES
+        assert len(json.dumps(answer["records"])) < 2 * MAX_BYTES
         found += answer["records"]
         parts += 1
     assert found == records
-    assert parts == math.ceil(path.stat().st_size / MOST_BYTES)
+    assert parts == math.ceil(path.stat().st_size / MAX_BYTES)
 
 
 def test_of_a_file_beyond_measure_the_end_is_told(tmp_path):
     path = tmp_path / "metrics.jsonl"
     with path.open("wb") as file:
-        file.write(b"x" * (MOST_TOLD + 100) + b"\n" + lines({"step": 9, "loss": 1.0}))
+        file.write(b"x" * (MAX_FILE_BYTES + 100) + b"\n" + lines({"step": 9, "loss": 1.0}))
     answer, found = {"next": 0, "tag": "", "more": True}, []
     while answer["more"]:
         answer = read_since(path, answer["next"], answer["tag"])
@@ -210,7 +210,7 @@ def test_of_a_file_beyond_measure_the_end_is_told(tmp_path):
     ],
 )  # fmt: skip
 def test_a_line_of_any_kind_becomes_strict_json_or_nothing(line, record):
-    found = record_of(line)
+    found = parse_record(line)
     assert found == (None if record is None else {"step": 1, **record})
     json.loads(json.dumps(found, allow_nan=False).encode("ascii"))
 
@@ -230,7 +230,7 @@ def test_links_out_of_the_folder_are_not_followed(run, tmp_path):
     (inside / "model").symlink_to(run / "model")
     table = RunsTable(root)
     [card] = table.cards()
-    assert (card["id"], card["snapshots"], card["kept"]) == ("inside", [], False)
+    assert (card["id"], card["snapshots"], card["has_best_model"]) == ("inside", [], False)
     assert read_since(inside / "metrics.jsonl", 0, "")["records"] == []
 
 
@@ -260,11 +260,11 @@ def test_a_broken_journal_breaks_no_list(run, tmp_path, text):
 
 def test_a_run_without_an_outcome_is_training_as_long_as_it_writes(run, tmp_path):
     shutil.copytree(run, tmp_path / "live")
-    journal = json.loads((run / "run.json").read_text())
-    (tmp_path / "live" / "run.json").write_text(json.dumps({**journal, "outcome": None}))
+    record = json.loads((run / "run.json").read_text())
+    (tmp_path / "live" / "run.json").write_text(json.dumps({**record, "outcome": None}))
     os.utime(tmp_path / "live" / "run.json", (4_000_000_000, 4_000_000_000))  # however long this takes, just now
     table = RunsTable(tmp_path)
     assert table.cards()[0]["state"] == "training"
     for name in ("run.json", "metrics.jsonl"):
         os.utime(tmp_path / "live" / name, (0, 1))
-    assert table.cards()[0]["state"] == "silent"
+    assert table.cards()[0]["state"] == "stalled"

@@ -11,7 +11,7 @@ import pytest
 
 from browser import FOLLOW, hash_of, saved, settle
 from sightline.run.snapshots import pipeline_at
-from tracing.test_legibility_in_browser import CUT, LEAST_CONTRAST, UNREADABLE
+from tracing.test_legibility_in_browser import CUT, MIN_CONTRAST, UNREADABLE
 from tracing.test_page_in_browser import Shown, short
 
 from .runs import copy_of, metrics_of, served, small_run
@@ -27,13 +27,13 @@ HURRY = """() => {
 """Let the page ask again at once for what is new, not after two seconds."""
 FAR = 4_000_000_000
 """A time in the future."""
-VISIBLE = "async (text) => (await import('/drawing/texts.js')).visible(text)"
+VISIBLE = "async (text) => (await import('/drawing/token_text.js')).visible(text)"
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("seen") / "runs" / "first"
-    return small_run(folder, **{"training.max_steps": 8, "training.validate_every": 4, "decoding.max_length": 6})
+    return small_run(folder, **{"training.max_steps": 8, "training.validate_every": 4, "decoding.max_new_tokens": 6})
 
 
 @pytest.fixture(scope="module")
@@ -99,18 +99,18 @@ def test_curves_are_drawn_in_proportion_to_the_numbers(opened, run):
     assert len(points) == len(losses)
     assert misfit(points[:, 0], steps) < 0.1
     assert misfit(points[:, 1], losses) < 0.1
-    tab.get_by_label("up").check()
+    tab.get_by_label("y", exact=True).check()
     assert misfit(drawn(tab, 0, 0)[:, 1], np.log(losses)) < 0.1
 
 
-def test_validations_lie_between_their_neighbours_in_tokens_and_time(opened, run):
+def test_validations_lie_between_their_neighbors_in_tokens_and_time(opened, run):
     sparse = copy_of(run, "sparse")
     kept = [record for record in metrics_of(run) if "loss" not in record or record["step"] % 4]
     (sparse / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept))
     tab = opened("#/runs?runs=sparse")
     validated = [step for step, _ in measured(sparse, "validation_loss")]
     for axis in ("tokens", "seconds"):
-        tab.get_by_label("Against", exact=True).select_option(axis)
+        tab.get_by_label("x axis", exact=True).select_option(axis)
         steps, known = zip(*measured(sparse, axis), strict=True)
         pixels = np.concatenate([drawn(tab, 0, 0)[:, 0], drawn(tab, 0, 1)[:, 0]])
         assert misfit(pixels, [*known, *np.interp(validated, steps, known)]) < 0.2
@@ -164,14 +164,14 @@ def test_dragging_zooms_both_pictures_and_the_address_keeps_it(opened, run):
     assert misfit(drawn(tab, 0, 0)[:, 1], inside) < 0.1
     again = opened(hash_of(tab))
     assert np.abs(drawn(again, 0, 0) - drawn(tab, 0, 0)).max() < 0.2
-    tab.get_by_role("button", name="Show all").click()
+    tab.get_by_role("button", name="Reset zoom").click()
     assert np.abs(drawn(tab, 0, 0) - points).max() == 0
 
 
 def test_a_run_that_trains_is_followed_line_by_line(tabs, url, run):
     live = copy_of(run, "live")
-    journal = json.loads((live / "run.json").read_text())
-    (live / "run.json").write_text(json.dumps({**journal, "outcome": None}))
+    record = json.loads((live / "run.json").read_text())
+    (live / "run.json").write_text(json.dumps({**record, "outcome": None}))
     os.utime(live / "run.json", (FAR, FAR))  # however long this takes, it has written just now
     tab = tabs("#/positions", url=url, fresh=True)
     tab.wait_for_selector("#curves .curve")
@@ -201,13 +201,13 @@ def test_settings_that_differ_are_named_with_both_values(opened):
     assert tab.locator(".runs-settings .differs").count() == 2
 
 
-def test_choosing_runs_changes_curves_and_address_but_no_colours(opened):
+def test_choosing_runs_changes_curves_and_address_but_no_colors(opened):
     tab = opened()
-    colour = "getComputedStyle(document.querySelector('.curves-legend [data-run=second] g')).color"
-    before = tab.evaluate(colour)
+    color = "getComputedStyle(document.querySelector('.curves-legend [data-run=second] g')).color"
+    before = tab.evaluate(color)
     tab.locator("input[value=first]").uncheck()
     assert [text[:6] for text in legend(tab)] == ["second"]
-    assert tab.evaluate(colour) == before
+    assert tab.evaluate(color) == before
     assert "runs=second" in hash_of(tab)
     tab.locator("input[value=first]").check()
     assert [text[:5] for text in legend(tab)] == ["secon", "first"]
@@ -231,7 +231,7 @@ def test_table_and_saved_numbers_are_those_of_the_file(opened, run):
 @pytest.fixture
 def filmed(opened):
     def open_lapse(more="", **settings):
-        tab = opened(f"#/runs?runs=first&lapse=first&text={TEXT.replace(' ', '+')}{more}", **settings)
+        tab = opened(f"#/runs?runs=first&timelapse=first&text={TEXT.replace(' ', '+')}{more}", **settings)
         tab.wait_for_selector("#timelapse [aria-busy=false]")
         return tab
 
@@ -241,15 +241,15 @@ def filmed(opened):
 def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(filmed, run):
     tab = filmed()
     target = pipeline_at(run, None).trace(TEXT).target.text
-    rows = tab.locator(".lapse-odds tbody tr").all()
+    rows = tab.locator(".timelapse-probabilities tbody tr").all()
     for row, step in zip(rows, [0, 1, 2, 4, 8, None], strict=True):
         model = pipeline_at(run, step)
         trace = model.trace(TEXT, target=target)
         shown = row.locator("td").all_text_contents()
         assert shown[:-1] == [Shown(math.exp(step.log_probability)) for step in trace.steps]
         assert shown[-1] == tab.evaluate(VISIBLE, model.trace(TEXT).target.text)
-    assert tab.locator(".lapse-odds thead th").count() == len(trace.steps) + 2
-    assert tab.locator(".lapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
+    assert tab.locator(".timelapse-probabilities thead th").count() == len(trace.steps) + 2
+    assert tab.locator(".timelapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
 
 
 def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
@@ -263,7 +263,7 @@ def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
         tab.locator("#timelapse .numbers tbody td").first.wait_for()
         cells = tab.locator("#timelapse .numbers tbody td").all_text_contents()
         assert cells == [Shown(float(weight)) for weight in weights.flat]
-        tab.get_by_label("One snapshot on").click()
+        tab.get_by_label("Next snapshot").click()
 
 
 def test_switch_shows_what_each_would_have_written(filmed, run):
@@ -283,7 +283,7 @@ def test_playing_goes_through_all_snapshots(filmed):
     for _ in range(6):
         seen.append(tab.locator(".step-label").inner_text())
         tab.clock.run_for(900)
-    assert [text.split(" ·")[0] for text in seen] == [f"Step {name}" for name in ("0", "1", "2", "4", "8", "8, kept")]
+    assert [text.split(" ·")[0] for text in seen] == [f"Step {name}" for name in ("0", "1", "2", "4", "8", "8, best")]
     tab.get_by_role("button", name="Play").wait_for()
 
 
@@ -291,14 +291,14 @@ def test_playing_goes_through_all_snapshots(filmed):
 def test_everything_can_be_read_and_stays_in_its_width(filmed, width, theme):
     tab = filmed(width=width, theme=theme)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert tab.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+    assert tab.evaluate(UNREADABLE, MIN_CONTRAST) == []
     assert tab.evaluate(CUT) == []
 
 
 def test_an_empty_folder_says_so(tabs, models, tmp_path):
     with served({"gpt": models["gpt"]}, tmp_path) as address:
         tab = tabs("#/runs", url=address, fresh=True)
-        tab.get_by_text("There is no run in the folder").wait_for()
+        tab.get_by_text("No runs in this folder yet").wait_for()
         assert tab.locator("#timelapse").is_hidden()
 
 

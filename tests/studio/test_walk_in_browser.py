@@ -13,7 +13,7 @@ from pipelines.tiny import generator_bundle, translator_bundle
 from sightline.pipelines import Generator, Translator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +38,7 @@ LINES = """(stage) => {
   return [...lines].map(({ textContent }) => textContent);
 }"""
 CHOSEN = """(all) => all.map(({ dataset, parentElement }) => {
-  return [parentElement.getAttribute("aria-label"), Number(dataset.place)];
+  return [parentElement.getAttribute("aria-label"), Number(dataset.index)];
 })"""
 
 
@@ -63,8 +63,12 @@ class Walk:
     def __init__(self, tabs, models, name, more="", **options):
         text = TEXTS[name]
         model = models[name]
-        given = {"phrases": {"to": "de"}, "gpt": {"beam": 1, "max_length": 20, "sample": False}}.get(name, {})
-        self.trace = model.trace(text.split() if name == "tags" else text, probes=("*",), readout=False, **given)
+        given = {"phrases": {"to": "de"}, "gpt": {"beam_size": 1, "max_new_tokens": 20, "do_sample": False}}.get(
+            name, {}
+        )
+        self.trace = model.trace(
+            text.split() if name == "tags" else text, activations=("*",), logit_lens=False, **given
+        )
         language = "&to=de" if name == "phrases" else ""
         wishes = f"layer={LAYER}&head={HEAD}&number={NUMBER}&sums=1{more}"
         self.page = tabs(f"#/walk?model={name}&text={text.replace(' ', '+')}{language}&{wishes}", **options)
@@ -72,7 +76,7 @@ class Walk:
         settle(self.page)
         self.stages = self.page.locator(".stage").evaluate_all("(all) => all.map(({ dataset }) => dataset.stage)")
         chosen = self.page.locator(".strip .token[aria-pressed=true]").evaluate_all(CHOSEN)
-        self.rows = {"encoder": dict(chosen).get("Read: tokens"), "decoder": chosen[-1][1]}
+        self.rows = {"encoder": chosen[0][1], "decoder": chosen[-1][1]}
         assert len(chosen) == (2 if self.trace.family == "transformer" else 1)
 
     def to(self, stage):
@@ -85,7 +89,7 @@ class Walk:
         """The number that the filled-in formula ends with."""
         return last_number(self.page.evaluate(LINES, stage)[-1])
 
-    def probe(self, name):
+    def hooks(self, name):
         array = self.trace[name]
         if array.ndim == 2:
             return array
@@ -132,9 +136,9 @@ def check_attentions(walk):
         tower, sub = place.split(".")
         point = f"{tower}.{walk.layer(tower)}.{sub}"
         row = walk.rows[tower]
-        query, key, value = (walk.probe(f"{point}.{part}") for part in ("query", "key", "value"))
+        query, key, value = (walk.hooks(f"{point}.{part}") for part in ("query", "key", "value"))
         scores, scaled, masked, weights, mixed = (
-            walk.probe(f"{point}.{part}") for part in ("scores", "scaled", "masked", "weights", "mixed")
+            walk.hooks(f"{point}.{part}") for part in ("scores", "scaled", "masked", "weights", "head_outputs")
         )
         column = int(weights[row].argmax())  # the key that is shown where none is chosen
 
@@ -163,21 +167,23 @@ def check_attentions(walk):
         shown = walk.to(f"{place}.weights")[1]
         same(shown, weights, row)
         np.testing.assert_allclose(shown.sum(axis=1), 1, atol=0.01)
-        assert "add up to 1.00." in walk.page.evaluate(LINES, f"{place}.weights")[-1]
+        assert "sum to 1.00." in walk.page.evaluate(LINES, f"{place}.weights")[-1]
         softmax = walk.page.evaluate(LINES, f"{place}.weights")[1]
         assert last_number(softmax) == pytest.approx(weights[row, column], rel=THREE_DIGITS)
 
-        shown_weights, shown_values, shown_mixed = walk.to(f"{place}.mixed")
+        shown_weights, shown_values, shown_mixed = walk.to(f"{place}.head_outputs")
         same(shown_mixed, mixed, row)
         if len(shown_values) == len(value):
             left_out = 2 * THREE_DIGITS * (shown_weights @ abs(shown_values)) + 1e-5
             assert (abs(shown_weights @ shown_values - mixed[[row]]) <= left_out).all()
-        assert walk.last(f"{place}.mixed") == pytest.approx((weights @ value)[row, NUMBER], rel=THREE_DIGITS, abs=1e-5)
+        assert walk.last(f"{place}.head_outputs") == pytest.approx(
+            (weights @ value)[row, NUMBER], rel=THREE_DIGITS, abs=1e-5
+        )
 
-        same(walk.to(f"{place}.concatenated")[1], np.hstack(walk.trace[f"{point}.mixed"]), row)
-        same(walk.to(f"{place}.output")[1], walk.probe(f"{point}.output"), row)
+        same(walk.to(f"{place}.merged_heads")[1], np.hstack(walk.trace[f"{point}.head_outputs"]), row)
+        same(walk.to(f"{place}.output")[1], walk.hooks(f"{point}.output"), row)
         assert walk.last(f"{place}.output") == pytest.approx(
-            walk.probe(f"{point}.output")[row, NUMBER], rel=THREE_DIGITS
+            walk.hooks(f"{point}.output")[row, NUMBER], rel=THREE_DIGITS
         )
 
 
@@ -186,23 +192,23 @@ def check_sublayers(walk):
         tower, sub, _ = stage.split(".")
         row, point = walk.rows[tower], f"{tower}.{walk.layer(tower)}.{sub}"
         came, said, total = walk.to(stage)
-        same(total, walk.probe(f"{point}.residual"), row)
+        same(total, walk.hooks(f"{point}.residual"), row)
         left_out = THREE_DIGITS * (abs(came) + abs(said) + abs(total))
         assert (abs(came + said - total) <= left_out).all()
-        assert walk.last(stage) == pytest.approx(walk.probe(f"{point}.residual")[row, NUMBER], rel=THREE_DIGITS)
+        assert walk.last(stage) == pytest.approx(walk.hooks(f"{point}.residual")[row, NUMBER], rel=THREE_DIGITS)
         norm = f"{tower}.{sub}.norm"
         before, after = walk.to(norm)
-        same(after, walk.probe(f"{point}.norm"), row)
-        same(before, came if walk.trace.model["norm_order"] == "pre" else total, row)
+        same(after, walk.hooks(f"{point}.norm"), row)
+        same(before, came if walk.trace.model["pre_norm"] else total, row)
         lines = walk.page.evaluate(LINES, norm)
         assert "learned gain" in lines[-1]
-        assert last_number(lines[-1]) == pytest.approx(walk.probe(f"{point}.norm")[row, NUMBER], rel=THREE_DIGITS)
+        assert last_number(lines[-1]) == pytest.approx(walk.hooks(f"{point}.norm")[row, NUMBER], rel=THREE_DIGITS)
         order = walk.stages.index(norm) < walk.stages.index(stage)
-        assert order == (walk.trace.model["norm_order"] == "pre")
+        assert order == (walk.trace.model["pre_norm"])
         if sub == "feed_forward":
-            same(walk.to(f"{tower}.{sub}.hidden")[1], walk.probe(f"{point}.hidden"), row)
+            same(walk.to(f"{tower}.{sub}.hidden")[1], walk.hooks(f"{point}.hidden"), row)
             assert walk.last(f"{tower}.{sub}.output") == pytest.approx(
-                walk.probe(f"{point}.output")[row, NUMBER], rel=THREE_DIGITS
+                walk.hooks(f"{point}.output")[row, NUMBER], rel=THREE_DIGITS
             )
 
 
@@ -214,14 +220,14 @@ def check_beginning(walk):
     assert [int(text) for text in chips] == [token.id for token in tokens]
     parts = walk.to(f"{tower}.embedding.positions")
     for shown, point in zip(parts, ["tokens", "positions"], strict=False):
-        same(shown, walk.probe(f"{tower}.embedding.{point}"), row)
-    scale = math.sqrt(trace.model["d_model"]) if trace.model["scaled_embedding"] else 1.0
-    same(walk.to(f"{tower}.embedding.vectors")[0], walk.probe(f"{tower}.embedding.tokens") / scale, row)
+        same(shown, walk.hooks(f"{tower}.embedding.{point}"), row)
+    scale = math.sqrt(trace.model["d_model"]) if trace.model["scale_embeddings"] else 1.0
+    same(walk.to(f"{tower}.embedding.vectors")[0], walk.hooks(f"{tower}.embedding.tokens") / scale, row)
     last = walk.to(f"{tower}.embedding.norm")[1] if trace.family == "bert" else parts[-1]
-    same(last, walk.probe(f"{tower}.embedding.output"), row)
+    same(last, walk.hooks(f"{tower}.embedding.output"), row)
     shown = walk.to(f"{tower}.end.layers")[0]
-    handed = "norm" if trace.model["norm_order"] == "post" else "residual"
-    same(shown[[1]], walk.probe(f"{tower}.0.feed_forward.{handed}")[[row]])
+    handed = "residual" if trace.model["pre_norm"] else "norm"
+    same(shown[[1]], walk.hooks(f"{tower}.0.feed_forward.{handed}")[[row]])
 
 
 def check_end(walk):
@@ -283,7 +289,7 @@ def test_a_link_restores_everything_and_keys_change_it(tabs, models):
     page.wait_for_function("() => location.hash.includes('head=0')")
     reads(weights[0, 3, 1])
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("() => location.hash.includes('encoder.self_attention.mixed')")
+    page.wait_for_function("() => location.hash.includes('encoder.self_attention.head_outputs')")
     assert page.locator(".stop.here").count() == 1
     page.keyboard.press("Escape")
     page.wait_for_function("() => !location.hash.includes('key=')")
@@ -295,9 +301,9 @@ def test_a_token_is_followed_everywhere(tabs, models):
     page = Walk(tabs, models, "gpt", "&stage=decoder.self_attention.residual").page
     page.wait_for_selector('[data-stage="decoder.self_attention.residual"].drawn')
     page.locator(".strip .token").nth(2).hover()
-    assert page.locator('[data-stage="decoder.self_attention.residual"] .lit.pointed').count() == 3
+    assert page.locator('[data-stage="decoder.self_attention.residual"] .lit.hovered').count() == 3
     page.locator('[data-stage="decoder.self_attention.residual"] .cells svg').first.hover()
-    assert page.locator(".strip .token.looked-at").count() == 1
+    assert page.locator(".strip .token.is-key").count() == 1
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -321,10 +327,10 @@ def test_what_is_shown_can_be_saved(tabs, models):
 
 @pytest.fixture(scope="module")
 def other_models():
-    rotary = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
+    rotary = {"positions": "rope", "norm": "rms", "activation": "swiglu", "bias": False}
     made = {
         "llama": Generator(generator_bundle(**rotary, n_heads=4, n_kv_heads=2, max_length=300)),
-        "pre": Translator(translator_bundle(norm_order="pre", max_length=300)),
+        "pre": Translator(translator_bundle(pre_norm=True, max_length=300)),
     }
     for one in made.values():
         one.model.eval()  # as loaded ones are: the server's thread and ours must not switch dropout for each other
@@ -333,13 +339,17 @@ def other_models():
 
 @pytest.fixture(scope="module")
 def other_url(other_models):
-    app = service(other_models, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    app = service(
+        other_models, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths()
+    )
     with background(app) as address:
         yield address
 
 
 def test_rotary_positions_and_gates_are_told_with_their_numbers(tabs, other_models, other_url):
-    trace = other_models["llama"].trace("the dog", probes=("*",), readout=False)  # before the server uses the model
+    trace = other_models["llama"].trace(
+        "the dog", activations=("*",), logit_lens=False
+    )  # before the server uses the model
     page = tabs("#/walk?model=llama&text=the+dog&sums=1&row=3&head=3&number=1&layer=1", url=other_url)
     page.wait_for_selector(".stage.drawn")
     for stage, wanted in {
@@ -360,20 +370,21 @@ def test_rotary_positions_and_gates_are_told_with_their_numbers(tabs, other_mode
 
 
 def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):
-    trace = other_models["llama"].trace("the dog", probes=("*",), readout=False)
+    trace = other_models["llama"].trace("the dog", activations=("*",), logit_lens=False)
     page = tabs("#/walk?model=llama&text=the+dog", url=other_url)
     page.wait_for_selector(".stage.drawn")
     ids = [{"id": token.id} for token in trace.inputs.tokens]
     found = page.evaluate(
         """async (ids) => {
-          const { Slices } = await import("/studio/walk_slices.js");
-          const { askBytes } = await import("/studio/asking.js");
+          const { Activations } = await import("/studio/walk_activations.js");
+          const { fetchBytes } = await import("/studio/api.js");
           const trace = { family: "gpt", model: { n_heads: 4 }, source: { tokens: [] }, inputs: { tokens: ids } };
-          const slices = new Slices(askBytes, "llama", trace);
-          slices.single = true;
+          const activations = new Activations(fetchBytes, "llama", trace);
+          activations.single = true;
           const [query, key] = ["query", "key"].map((point) => `decoder.1.self_attention.${point}`);
-          await Promise.all([2, 3].map((head) => slices.need({ names: [query, key], head })));
-          return [slices.matrix(query, 2), slices.matrix(query, 3), slices.matrix(key, 3)].map(({ data }) => [...data]);
+          await Promise.all([2, 3].map((head) => activations.need({ names: [query, key], head })));
+          const matrices = [[query, 2], [query, 3], [key, 3]].map(([name, head]) => activations.matrix(name, head));
+          return matrices.map(({ data }) => [...data]);
         }""",
         ids,
     )
@@ -397,7 +408,7 @@ def test_two_hundred_tokens_are_walked_through(tabs, other_url):
     page = long_walk(tabs, other_url)
     for token in range(6, 12):
         page.keyboard.press("ArrowRight")
-        page.wait_for_selector(f".strip .token[data-place='{token}'][aria-pressed=true]")
+        page.wait_for_selector(f".strip .token[data-index='{token}'][aria-pressed=true]")
     page.wait_for_function("() => location.hash.includes('token=11')")
 
 
@@ -432,16 +443,16 @@ def test_two_hundred_tokens_stay_quick(tabs, other_url):
     ],
 )
 def test_what_is_not_there_is_refused(http, model, body, param):
-    answer = http.post("/studio-api/walk", json={"model": model, **body})
+    answer = http.post("/studio-api/activations", json={"model": model, **body})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
 
 
 @pytest.mark.parametrize(
-    "body", [{"inputs": [-1]}, {"inputs": [10**6]}, {"inputs": [10**30]}, {"inputs": [1], "probes": ["nothing"]}]
+    "body", [{"inputs": [-1]}, {"inputs": [10**6]}, {"inputs": [10**30]}, {"inputs": [1], "activations": ["nothing"]}]
 )
 def test_ids_and_names_that_are_not_there_are_refused(http, body):
-    answer = http.post("/studio-api/walk", json={"model": "gpt", "source": [], "row": 0, **body})
+    answer = http.post("/studio-api/activations", json={"model": "gpt", "source": [], "row": 0, **body})
     assert answer.status_code == 400
 
 
@@ -458,11 +469,11 @@ def test_what_stands_beside_a_text_comes_along(tabs, models, address, read):
     page.wait_for_selector(".watch[aria-busy=false]")
     page.get_by_role("link", name="Walk through").click()
     page.wait_for_selector(".stage.drawn")
-    own = models["talk" if isinstance(read, list) else "classes"].trace(read, readout=False)
-    tokens = page.get_by_role("group", name="Read: tokens").locator(".token")
+    own = models["talk" if isinstance(read, list) else "classes"].trace(read, logit_lens=False)
+    tokens = page.get_by_role("group", name=re.compile("^(Source|Input): tokens")).locator(".token")
     assert tokens.count() == len(own.source.tokens)
     if isinstance(read, list):
-        page.get_by_role("button", name="Leave it out").click()
-        alone = len(models["talk"].trace(read[-1], readout=False).source.tokens)
+        page.get_by_role("button", name="Remove").click()
+        alone = len(models["talk"].trace(read[-1], logit_lens=False).source.tokens)
         tokens.nth(alone).wait_for(state="detached")
         assert tokens.count() == alone

@@ -13,8 +13,8 @@ from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
-from tracing.test_legibility_in_browser import CUT, LEAST_CONTRAST, UNREADABLE
+from sightline.studio import routes
+from tracing.test_legibility_in_browser import CUT, MIN_CONTRAST, UNREADABLE
 from tracing.test_page_in_browser import Shown
 
 pytestmark = pytest.mark.browser
@@ -44,10 +44,10 @@ def saved(tab, section):
 
 
 EXAMPLES = {
-    "phrases": ("March 14, 2026", {"to": "de", "beam": 4}),
-    "one-way": ("Good morning", {"beam": 4}),
-    "talk": ("Hi how are you", {"beam": 4}),
-    "gpt": ("Once", {"beam": 1, "sample": False, "max_length": 20}),
+    "phrases": ("March 14, 2026", {"to": "de", "beam_size": 4}),
+    "one-way": ("Good morning", {"beam_size": 4}),
+    "talk": ("Hi how are you", {"beam_size": 4}),
+    "gpt": ("Once", {"beam_size": 1, "do_sample": False, "max_new_tokens": 20}),
     "bert": ("The [MASK] dog", {}),
     "classes": ("What a day", {}),
     "tags": ("What a day", {}),
@@ -62,66 +62,68 @@ def test_every_kind_of_model_shows_an_example_at_once(tab, models):
         tab.wait_for_selector(READY)
         own = models[name].trace(text.split() if name == "tags" else text, **settings)
         assert tab.locator(".ask input").input_value() == text
-        assert numbers(tab, "#film .candidates .candidate .number") == [
+        assert numbers(tab, "#decoding-steps .candidates .candidate .number") == [
             Shown(candidate.probability) for candidate in own.steps[0].candidates
         ]
         said = math.exp(sum(step.log_probability for step in own.steps))
-        assert Shown(said).stands_in(tab.locator(".outcome").inner_text())
-        assert tab.locator("#glance .tile").count() == sum(own[probe].shape[0] for probe in own.names)
+        assert Shown(said).stands_in(tab.locator(".model-output").inner_text())
+        assert tab.locator("#head-grid .tile").count() == sum(own[hooks].shape[0] for hooks in own.names)
 
 
 def test_a_typed_sentence_is_translated_as_the_interface_does(tabs, http):
     tab = opened(tabs, PHRASES)
-    tab.get_by_label("A sentence to translate").fill("a dog ran to the house")
-    tab.get_by_label("Into").select_option("fr")
+    tab.get_by_label("Text to translate").fill("a dog ran to the house")
+    tab.get_by_label("To", exact=True).select_option("fr")
     tab.get_by_label("Beam", exact=True).select_option("1")
     tab.get_by_role("button", name="Translate").click()
-    tab.wait_for_function("() => document.querySelector('[data-passage=source] .token')?.textContent === '<2fr>'")
+    tab.wait_for_function("() => document.querySelector('[data-sequence=source] .token')?.textContent === '<2fr>'")
     body = {"model": "phrases", "q": "a dog ran to the house", "target": "fr", "source": "auto"}
     plain = http.post("/translate", json=body).json()["translatedText"]
-    assert tab.locator(".outcome .says").text_content() == plain
+    assert tab.locator(".model-output .output-text").text_content() == plain
     assert "text=a+dog+ran+to+the+house&to=fr&beam=1" in hash_of(tab)
     assert tab.locator("#tree").is_hidden()  # one hypothesis is no tree
 
 
 def test_the_weights_and_candidates_of_each_step_are_those_of_the_trace(tabs, models):
     tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=1")
-    own = models["phrases"].trace("March 14, 2026", to="de", beam=4, knockouts=True)
+    own = models["phrases"].trace("March 14, 2026", to="de", beam_size=4, head_ablation=True)
     place = min(2, len(own.steps) - 1)
     for _ in range(place):
         tab.keyboard.press("ArrowRight")
-    film = saved(tab, "#film")
+    film = saved(tab, "#decoding-steps")
     assert film["step"] == place
     step = own.steps[place]
     likely = {one["text"]: one["probability"] for one in film["candidates"]}
     assert likely == pytest.approx({one.text: one.probability for one in step.candidates}, rel=1e-3)
-    assert numbers(tab, "#film .candidates .candidate .number") == [Shown(one.probability) for one in step.candidates]
+    assert numbers(tab, "#decoding-steps .candidates .candidate .number") == [
+        Shown(one.probability) for one in step.candidates
+    ]
     weights = own.attention(HEAD)[1, step.row]
-    assert [one["weight"] for one in film["looked_at"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
-    total = own.knockouts.total[own.knockouts.attentions.index(HEAD)]
-    cells = tab.locator(f"#worth td[data-attention='{HEAD}']").all_text_contents()
+    assert [one["weight"] for one in film["attended"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
+    total = own.head_ablation.total[own.head_ablation.attentions.index(HEAD)]
+    cells = tab.locator(f"#head-ablation td[data-attention='{HEAD}']").all_text_contents()
     shown = [float(cell.replace("−", "-")) for cell in cells]
-    steps = own.knockouts.steps[own.knockouts.attentions.index(HEAD)]
+    steps = own.head_ablation.steps[own.head_ablation.attentions.index(HEAD)]
     left_out = 6e-3 * abs(total) + 2e-5 * abs(steps).sum(axis=-1)  # three digits of a sum of rounded numbers
     assert (abs(np.array(shown) - total) <= left_out).all()
 
 
 def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, models):
     tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=2")
-    before = models["phrases"].trace("March 14, 2026", to="de", beam=4)
-    after = models["phrases"].trace("March 14, 2026", to="de", beam=4, knock_out={HEAD: [1]})
+    before = models["phrases"].trace("March 14, 2026", to="de", beam_size=4)
+    after = models["phrases"].trace("March 14, 2026", to="de", beam_size=4, ablate_heads={HEAD: [1]})
     forced = models["phrases"].trace(
-        "March 14, 2026", to="de", target=before.target.text, knock_out={HEAD: [1]}, candidates=100
+        "March 14, 2026", to="de", target=before.target.text, ablate_heads={HEAD: [1]}, candidates=100
     )
-    tab.get_by_role("button", name="Knock out").click()
-    tab.wait_for_selector("#silence:not([hidden])")
-    assert tab.locator("[data-output=before] .says").text_content() == before.target.text
-    assert tab.locator("[data-output=after] .says").text_content() == after.target.text
+    tab.get_by_role("button", name="Ablate", exact=True).click()
+    tab.wait_for_selector("#ablation:not([hidden])")
+    assert tab.locator("[data-output=before] .output-text").text_content() == before.target.text
+    assert tab.locator("[data-output=after] .output-text").text_content() == after.target.text
     for trace, name in ((before, "before"), (after, "after")):
         assert Shown(math.exp(trace.log_probability)).stands_in(tab.locator(f"[data-output={name}]").inner_text())
-    assert tab.locator(".tile.silent").count() == 1
-    assert "without=decoder.1.cross_attention.1" in wait_for_address(tab, "without=")
-    rows = tab.locator("#silence tbody tr")
+    assert tab.locator(".tile.ablated").count() == 1
+    assert "ablated=decoder.1.cross_attention.1" in wait_for_address(tab, "ablated=")
+    rows = tab.locator("#ablation tbody tr")
     for step, (old, new) in enumerate(zip(before.steps, forced.steps, strict=False)):
         shown = rows.nth(step).locator("td").all_text_contents()
         found = [one.probability for one in new.candidates if one.id == old.choice.id]
@@ -129,8 +131,8 @@ def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, m
         assert shown[1] == Shown(found[0]) if found else shown[1].startswith("<")
     there = min(2, len(after.steps))
     assert tab.locator(".step-label").inner_text().startswith(f"Step {there} of ")  # where one was
-    kept = saved(tab, "#silence")
-    assert kept["silent"] == ["Cross-attention, layer 1, head 1"]
+    kept = saved(tab, "#ablation")
+    assert kept["ablated_heads"] == ["Cross-attention, layer 1, head 1"]
     assert (kept["before"], kept["after"]) == (before.target.text, after.target.text)
     given = [one["with"] for one in kept["tokens"]]
     assert given == pytest.approx([math.exp(step.log_probability) for step in before.steps], rel=1e-4)
@@ -143,27 +145,27 @@ def wait_for_address(tab, part):
 
 def test_several_heads_may_be_out_and_all_be_put_back(tabs):
     tab = opened(tabs, f"{PHRASES}&beam=1&heads={HEAD}.1")
-    first = tab.locator(".outcome").inner_text()
+    first = tab.locator(".model-output").inner_text()
     tab.keyboard.press("k")
-    tab.wait_for_selector("#silence:not([hidden])")
+    tab.wait_for_selector("#ablation:not([hidden])")
     tab.locator(".tile").first.click()
-    tab.get_by_role("button", name="Knock out").click()
-    tab.wait_for_function("() => document.querySelectorAll('.tile.silent').length === 2")
-    assert "without 2 heads" in tab.locator(".outcome").inner_text()
-    assert tab.evaluate("document.activeElement.textContent") == "Put back"  # the focus is where it was
-    tab.get_by_role("button", name="Put all back").click()
-    tab.wait_for_selector("#silence", state="hidden")
-    assert tab.locator(".tile.silent").count() == 0
-    assert tab.locator(".outcome").inner_text() == first
-    tab.wait_for_function("() => !location.hash.includes('without')")
+    tab.get_by_role("button", name="Ablate", exact=True).click()
+    tab.wait_for_function("() => document.querySelectorAll('.tile.ablated').length === 2")
+    assert "without 2 heads" in tab.locator(".model-output").inner_text()
+    assert tab.evaluate("document.activeElement.textContent") == "Restore"  # the focus is where it was
+    tab.get_by_role("button", name="Restore all").click()
+    tab.wait_for_selector("#ablation", state="hidden")
+    assert tab.locator(".tile.ablated").count() == 0
+    assert tab.locator(".model-output").inner_text() == first
+    tab.wait_for_function("() => !location.hash.includes('ablated')")
 
 
 def test_a_gap_is_compared_by_the_same_word(tabs, models):
-    tab = opened(tabs, "#/watch?model=bert&text=the+%5BMASK%5D+sat&without=encoder.1.self_attention.0")
+    tab = opened(tabs, "#/watch?model=bert&text=the+%5BMASK%5D+sat&ablated=encoder.1.self_attention.0")
     before = models["bert"].trace("the [MASK] sat")
-    after = models["bert"].trace("the [MASK] sat", knock_out={"encoder.1.self_attention": [0]}, candidates=100)
+    after = models["bert"].trace("the [MASK] sat", ablate_heads={"encoder.1.self_attention": [0]}, candidates=100)
     word = before.steps[0].candidates[0]
-    shown = tab.locator("#silence tbody tr td").all_text_contents()
+    shown = tab.locator("#ablation tbody tr td").all_text_contents()
     found = [one.probability for one in after.steps[0].candidates if one.id == word.id]
     assert shown[0] == Shown(word.probability)
     least = Shown(found[0] if found else after.steps[0].candidates[-1].probability)
@@ -172,29 +174,29 @@ def test_a_gap_is_compared_by_the_same_word(tabs, models):
 
 
 def test_a_link_restores_everything(tabs, models):
-    silent = {"encoder.0.self_attention": [1]}
-    own = models["phrases"].trace("March 14, 2026", to="de", beam=8, knock_out=silent)
+    ablated = {"encoder.0.self_attention": [1]}
+    own = models["phrases"].trace("March 14, 2026", to="de", beam_size=8, ablate_heads=ablated)
     step = min(3, len(own.steps))
     chosen = f"heads={HEAD}.0%2C{HEAD}.1&step={step}&unit=word&picture=matrix"
-    address = f"{PHRASES}&beam=8&{chosen}&without=encoder.0.self_attention.1"
+    address = f"{PHRASES}&beam=8&{chosen}&ablated=encoder.0.self_attention.1"
     tab = opened(tabs, address)
     assert [one.input_value() for one in tab.locator(".ask input, .ask select").all()] == ["March 14, 2026", "de", "8"]
     assert tab.locator(".step-label").inner_text().startswith(f"Step {step} of ")
     assert tab.locator("#attention-title").inner_text().startswith("Mean of 2 heads")
     tab.locator("#attention .matrix").wait_for()
     assert tab.get_by_role("button", name="Words").get_attribute("aria-pressed") == "true"
-    assert tab.locator(".silent-heads").inner_text().startswith("Encoder self-attention, layer 0, head 1")
+    assert tab.locator(".ablated-heads").inner_text().startswith("Encoder self-attention, layer 0, head 1")
 
 
 def test_what_is_refused_is_said_beside_the_field_and_what_was_shown_stays(tabs):
     tab = opened(tabs, PHRASES)
-    before = tab.locator(".outcome").inner_text()
-    tab.get_by_label("A sentence to translate").fill("")
+    before = tab.locator(".model-output").inner_text()
+    tab.get_by_label("Text to translate").fill("")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("form ~ .problem:not(:empty)")
     assert "the text is empty" in tab.locator(".problem").inner_text()
-    assert tab.locator(".outcome").inner_text() == before
-    tab.get_by_label("A sentence to translate").fill("the dog")
+    assert tab.locator(".model-output").inner_text() == before
+    tab.get_by_label("Text to translate").fill("the dog")
     tab.keyboard.press("Enter")
     tab.wait_for_selector(".problem", state="hidden")
 
@@ -205,22 +207,22 @@ def test_a_new_request_ends_the_one_before(tabs):
     tab.on("requestfailed", lambda request: failed.append(request.failure))
     held = []
     tab.route("**/trace", lambda route: held.append(route), times=1)
-    tab.get_by_label("A sentence to translate").fill("a dog")
+    tab.get_by_label("Text to translate").fill("a dog")
     with tab.expect_request("**/trace"):
         tab.keyboard.press("Enter")
-    tab.get_by_label("A sentence to translate").fill("the house")
+    tab.get_by_label("Text to translate").fill("the house")
     tab.keyboard.press("Enter")
-    tab.wait_for_function("() => document.querySelector('[data-passage=source]')?.textContent.includes('house')")
+    tab.wait_for_function("() => document.querySelector('[data-sequence=source]')?.textContent.includes('house')")
     until(tab, lambda: bool(failed))
     assert failed == ["net::ERR_ABORTED"]
     assert tab.locator(".problem").inner_text() == ""
 
 
 WATCHED = """() => {
-  const button = () => document.querySelector("#film .play")?.textContent;
+  const button = () => document.querySelector("#decoding-steps .play")?.textContent;
   window.said = [button()];
   const watched = new MutationObserver(() => said.push(button()));
-  watched.observe(document.querySelector("#film"), { childList: true, characterData: true, subtree: true });
+  watched.observe(document.querySelector("#decoding-steps"), { childList: true, characterData: true, subtree: true });
 }"""
 """Write down what the button says from now on: a short film may have ended when one looks."""
 
@@ -228,10 +230,10 @@ WATCHED = """() => {
 def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
     for motion, plays in (("no-preference", True), ("reduce", False)):
         tab = opened(tabs, "#/watch?model=one-way&text=the+cat&beam=1", motion=motion)
-        tab.get_by_label("A sentence to translate").fill("a dog ran")
+        tab.get_by_label("Text to translate").fill("a dog ran")
         tab.evaluate(WATCHED)
         tab.keyboard.press("Enter")
-        tab.wait_for_function("() => document.querySelector('[data-passage=source]')?.textContent.includes('dog')")
+        tab.wait_for_function("() => document.querySelector('[data-sequence=source]')?.textContent.includes('dog')")
         tab.evaluate(FRAMES)
         assert ("Pause" in tab.evaluate("said")) == plays
 
@@ -242,11 +244,11 @@ def test_a_large_model_is_measured_head_by_head_only_when_asked_to(tabs, models)
     tab.goto(tab.evaluate("location.href").replace("bert", "one-way"))
     tab.reload()
     tab.wait_for_selector(READY)
-    assert tab.locator("#worth").is_hidden()
-    tab.get_by_role("button", name="Measure every head").click()
-    tab.wait_for_selector("#worth:not([hidden])")
+    assert tab.locator("#head-ablation").is_hidden()
+    tab.get_by_role("button", name="Ablate every head").click()
+    tab.wait_for_selector("#head-ablation:not([hidden])")
     assert tab.locator("#measure").is_hidden()
-    assert "worth=1" in hash_of(tab)
+    assert "ablation=1" in hash_of(tab)
 
 
 def larger(listed):
@@ -256,9 +258,9 @@ def larger(listed):
 
 def test_keys_belong_to_the_field_while_one_types(tabs):
     tab = opened(tabs, PHRASES)
-    tab.get_by_label("A sentence to translate").fill("")
+    tab.get_by_label("Text to translate").fill("")
     tab.keyboard.type("walk me")
-    assert tab.get_by_label("A sentence to translate").input_value() == "walk me"
+    assert tab.get_by_label("Text to translate").input_value() == "walk me"
     assert tab.locator("#attention .matrix").is_hidden()
     tab.locator("#attention-title").click()
     tab.keyboard.press("Escape")
@@ -270,12 +272,12 @@ def test_keys_belong_to_the_field_while_one_types(tabs):
 def test_a_word_that_is_pointed_at_is_followed_and_the_alignment_comes_with_its_warning(tabs):
     tab = opened(tabs, f"{PHRASES}&beam=1")
     assert "Attention is not alignment" in tab.locator("#alignment .warning").inner_text()
-    tab.locator("#sentence [data-passage=source] .token").nth(1).hover()
-    assert tab.locator("#attention .unit.looked-at").count() >= 1
-    assert tab.locator("#sentence .token.looks").count() == 1
+    tab.locator("#sentence [data-sequence=source] .token").nth(1).hover()
+    assert tab.locator("#attention .unit.is-key").count() >= 1
+    assert tab.locator("#sentence .token.is-query").count() == 1
 
 
-def test_the_theme_changes_the_colours_of_the_pictures(tabs):
+def test_the_theme_changes_the_colors_of_the_pictures(tabs):
     tab = opened(tabs, f"{PHRASES}&picture=matrix", fresh=True)
     tab.wait_for_selector(".cells[data-plan]")
     picture = "() => document.querySelector('.cells').toDataURL()"
@@ -288,24 +290,24 @@ def test_the_theme_changes_the_colours_of_the_pictures(tabs):
 def test_it_fits_a_phone_and_can_be_read(tabs, model, theme):
     knocked = {"phrases": "decoder.0.cross_attention.0", "gpt": "decoder.0.self_attention.0"}
     silent = knocked.get(model, "encoder.0.self_attention.0")
-    tab = opened(tabs, f"#/watch?model={model}&without={silent}", width=390, height=844, theme=theme)
-    tab.wait_for_selector("#silence:not([hidden])")
+    tab = opened(tabs, f"#/watch?model={model}&ablated={silent}", width=390, height=844, theme=theme)
+    tab.wait_for_selector("#ablation:not([hidden])")
     settle(tab)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate(CUT) == []
-    assert tab.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+    assert tab.evaluate(UNREADABLE, MIN_CONTRAST) == []
 
 
 def test_what_is_hidden_is_not_displayed(tabs):
     """Whatever a class says of `display`: else every Watch would say that its text is long."""
-    tab = opened(tabs, f"{PHRASES}&beam=1")
+    tab = opened(tabs, f"{PHRASES}&beam_size=1")
     displayed = "all => all.filter((node) => node.checkVisibility()).map(({ outerHTML }) => outerHTML)"
     assert tab.get_by_text("This text is long").count() == 1
     assert tab.locator("[hidden]").evaluate_all(displayed) == []
 
 
 def test_every_control_has_a_name(tabs):
-    tab = opened(tabs, f"{PHRASES}&without={HEAD}.0")
+    tab = opened(tabs, f"{PHRASES}&ablated={HEAD}.0")
     nameless = """() => [...document.querySelectorAll("input, select, button, textarea, a, [tabindex='0']")]
       .filter((node) => node.checkVisibility() && !(node.ariaLabel || node.textContent.trim() || node.labels?.length))
       .map((node) => node.outerHTML)"""
@@ -316,17 +318,17 @@ def test_a_long_text_is_fetched_a_layer_at_a_time(tabs):
     """What is shown is that layer's, whatever was too much to send at once."""
     long = {"gpt": Generator(generator_bundle(max_length=1000, d_model=32, n_heads=16))}
     text = " ".join(["the cat sat on the mat"] * 128)
-    app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    app = service(long, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths())
     with background(app) as url, httpx.Client(base_url=url, timeout=120) as asks:
-        body = {"model": "gpt", "input": text, "beam": 1, "max_tokens": 10, "format": "drawing"}
+        body = {"model": "gpt", "input": text, "beam_size": 1, "max_tokens": 10, "format": "drawing"}
         refused = asks.post("/trace", json=body)
         assert refused.status_code == 400, "or this text is not long"
         tab = opened(tabs, f"#/watch?model=gpt&length=10&text={text.replace(' ', '+')}&layer=1", url=url, fresh=True)
-        assert "This text is long: one layer is fetched at a time." in tab.locator(".earlier").inner_text()
-        assert tab.locator("#glance .tile").count() == 16
+        assert "This text is long: one layer is loaded at a time." in tab.locator(".earlier").inner_text()
+        assert tab.locator("#head-grid .tile").count() == 16
         assert tab.locator("#attention-title").inner_text().startswith("Decoder self-attention, layer 1,")
-        own = long["gpt"].trace(text, beam=1, sample=False, max_length=10, layers=[1])
-        shown = saved(tab, "#film")["looked_at"]
+        own = long["gpt"].trace(text, beam_size=1, do_sample=False, max_new_tokens=10, layers=[1])
+        shown = saved(tab, "#decoding-steps")["attended"]
         weights = own.attention("decoder.1.self_attention")[0, own.steps[0].row]
         assert [one["weight"] for one in shown] == pytest.approx(weights[: len(shown)].tolist(), rel=2e-3, abs=1e-7)
         tab.locator(".earlier select").select_option("0")
@@ -338,7 +340,7 @@ def test_a_long_text_is_fetched_a_layer_at_a_time(tabs):
 @pytest.fixture(scope="module")
 def long_url():
     long = {"gpt": Generator(generator_bundle(max_length=256))}
-    app = service(long, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    app = service(long, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths())
     with background(app) as url:
         yield url
 
@@ -354,7 +356,7 @@ def continued(tab):
 def test_200_tokens_are_drawn(tabs, long_url):
     tab = tabs("#/watch?model=gpt", url=long_url)
     continued(tab)
-    assert tab.locator("[data-passage=target] .token").count() == 200
+    assert tab.locator("[data-sequence=target] .token").count() == 200
 
 
 @pytest.mark.slow

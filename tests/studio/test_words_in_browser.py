@@ -1,4 +1,4 @@
-"""The view of words: neighbours and places are those of the model's vectors, and names can be read."""
+"""The view of words: neighbors and places are those of the model's vectors, and names can be read."""
 
 import json
 from itertools import combinations
@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from browser import hash_of, saved, settle
-from sightline.tracing.figures.embedding_map import principal
-from sightline.tracing.projection import unit_vectors
+from sightline.tracing.figures.embedding_map import project
+from sightline.tracing.pca import unit_vectors
 
 pytestmark = pytest.mark.browser
 
 NAMES = """(canvas) => {
   const brush = document.createElement("canvas").getContext("2d");
-  return document.querySelector(".map canvas").vector().filter((node) => node.localName === "text").map((node) => {
+  return document.querySelector(".map canvas").toSvg().filter((node) => node.localName === "text").map((node) => {
     const [x, y, size] = ["x", "y", "font-size"].map((name) => Number(node.getAttribute(name)));
     brush.font = `${node.getAttribute("font-weight")} ${size}px ${node.getAttribute("font-family")}`;
     return { text: node.textContent, left: x, right: x + brush.measureText(node.textContent).width, top: y - size / 2, bottom: y + size / 2 };
@@ -58,24 +58,24 @@ def cosines_of(model, word: str) -> dict[str, float]:
 def test_map_is_that_of_the_figures(http, models):
     told = http.post("/studio-api/words", json={"model": "bert"}).json()
     words = models["bert"].bundle.words
-    flat, shares = principal(unit_vectors(vectors_of(models["bert"], words)))
+    flat, shares = project(unit_vectors(vectors_of(models["bert"], words)))
     assert tuple(told["words"]) == words
     np.testing.assert_allclose(np.stack((told["x"], told["y"]), axis=1), flat, atol=1e-6)
-    assert told["share"] == pytest.approx(float(shares.sum()))
+    assert told["explained_variance"] == pytest.approx(float(shares.sum()))
 
 
-def test_neighbours_by_cosine_are_those_of_the_model(tabs, models):
+def test_neighbors_by_cosine_are_those_of_the_model(tabs, models):
     page = opened(tabs, "model=bert&word=cat")
     shown = listed(page)
     assert len(shown) == 12
     are_nearest(shown, cosines_of(models["bert"], "cat"), reverse=True)
 
 
-def test_neighbours_by_distance_are_the_nearest_vectors(tabs, models):
+def test_neighbors_by_distance_are_the_nearest_vectors(tabs, models):
     page = opened(tabs, "model=bert&word=cat")
     listed(page)
     page.get_by_role("button", name="Distance").click()
-    page.wait_for_selector("text=straight (Euclidean) distance")
+    page.wait_for_selector("text=Euclidean distance")
     others = [word for word in models["bert"].bundle.words if word != "cat"]
     [own, *vectors] = vectors_of(models["bert"], ["cat", *others])
     far = {word: float(np.linalg.norm(vector - own)) for word, vector in zip(others, vectors, strict=True)}
@@ -87,7 +87,7 @@ def test_neighbours_by_distance_are_the_nearest_vectors(tabs, models):
 
 def test_a_word_that_is_in_no_list_can_be_found(tabs, models):
     page = opened(tabs, "model=bert")
-    page.get_by_label("Find a word").fill("Katze")
+    page.get_by_label("Search for a word").fill("Katze")
     page.keyboard.press("Enter")
     are_nearest(listed(page), cosines_of(models["bert"], "Katze"), reverse=True)
     assert "Katze" in {name["text"] for name in page.evaluate(NAMES)}
@@ -108,11 +108,11 @@ def test_a_click_chooses_the_word_that_is_there(tabs, http):
     page.get_by_text(f"Nearest to “\u2068{word}\u2069”", exact=True).wait_for()
     assert f"word={word}" in hash_of(page)
     page.keyboard.press("Escape")
-    page.wait_for_selector("text=Choose a word on the map")
+    page.wait_for_selector("text=Select a word on the map")
     assert "word=" not in hash_of(page)
 
 
-def test_a_neighbour_leads_to_its_own(tabs, models):
+def test_a_neighbor_leads_to_its_own(tabs, models):
     page = opened(tabs, "model=gpt&word=cat")
     nearest = listed(page)[0][0]
     page.locator(".words .candidates .pick").first.click()
@@ -122,10 +122,10 @@ def test_a_neighbour_leads_to_its_own(tabs, models):
 
 def test_own_words_serve_where_there_is_no_list(tabs, models):
     page = opened_without_list(tabs)
-    page.get_by_label("Words of your own").fill("cat, dog house mat")
+    page.get_by_label("Your own words").fill("cat, dog house mat")
     page.get_by_role("button", name="Show these words").click()
     page.wait_for_selector(".map canvas[data-names]")
-    page.get_by_label("Find a word").fill("cat")
+    page.get_by_label("Search for a word").fill("cat")
     page.keyboard.press("Enter")
     unit = unit_vectors(vectors_of(models["one-way"], ["cat", "dog", "house", "mat"]))
     cosines = dict(zip(["dog", "house", "mat"], (unit[1:] @ unit[0]).tolist(), strict=True))
@@ -136,7 +136,7 @@ def test_own_words_serve_where_there_is_no_list(tabs, models):
 
 def opened_without_list(tabs):
     page = tabs("#/words?model=one-way")
-    page.wait_for_selector("text=has no list of words")
+    page.wait_for_selector("text=has no word list")
     return page
 
 
@@ -167,10 +167,10 @@ def test_saved_numbers_are_those_shown(tabs, http):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"model": "one-way", "word": "cat"}, "no list of words"),
+        ({"model": "one-way", "word": "cat"}, "no word list"),
         ({"model": "gpt", "word": "cat", "words": [" "]}, "is not a word"),
         ({"model": "gpt", "word": "cat", "measure": "angle"}, "measure"),
-        ({"model": "nobody", "word": "cat"}, "no model of this name"),
+        ({"model": "nobody", "word": "cat"}, "model not found"),
     ],
 )
 def test_what_cannot_be_near_is_refused_with_a_sentence(http, body, said):

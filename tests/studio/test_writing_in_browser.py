@@ -14,7 +14,7 @@ from sightline.decoding import DecodingSettings
 from sightline.pipelines import Chat, Generator
 from sightline.serving import ServingSettings, background
 from sightline.serving.service import service
-from sightline.studio import site
+from sightline.studio import routes
 from sightline.text import train_characters
 from tracing.test_page_in_browser import Shown
 
@@ -37,7 +37,7 @@ def letters_url():
 
 
 def studio_of(models):
-    return service(models, ServingSettings(port=0), more_routers=site.routers, public_paths=site.public_paths())
+    return service(models, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths())
 
 
 def opened(tabs, url, address="", **options):
@@ -51,7 +51,7 @@ def story(page) -> str:
 
 
 def settled(page) -> None:
-    page.wait_for_selector("button:has-text('Go on'):not(:disabled)")
+    page.wait_for_selector("button:has-text('Continue'):not(:disabled)")
 
 
 def continued(page, url, **more) -> list[str]:
@@ -73,7 +73,7 @@ def test_views_are_offered_to_models_that_can_do_it(tabs, models):
 
 def test_going_on_writes_what_the_interface_answers(tabs, letters_url):
     page = opened(tabs, letters_url)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     until(page, lambda: story(page) != TEXT)
     settled(page)
     assert story(page) == TEXT + continued(page, letters_url)[0]
@@ -104,17 +104,17 @@ def test_knobs_are_sent_and_remembered(tabs, letters_url):
 
 def test_three_ways_are_offered_and_taken_by_keys(tabs, letters_url):
     page = opened(tabs, letters_url)
-    page.get_by_role("button", name="Three ways").click()
-    page.wait_for_selector(".way:nth-child(3)")
+    page.get_by_role("button", name="Three options").click()
+    page.wait_for_selector(".continuation:nth-child(3)")
     settled(page)
     expected = continued(page, letters_url, n=3)
-    assert page.locator(".way").all_text_contents() == [text or "…" for text in expected]
+    assert page.locator(".continuation").all_text_contents() == [text or "…" for text in expected]
     page.locator(".write textarea").focus()
     page.keyboard.press("Escape")
-    assert page.locator(".way").count() == 0
+    assert page.locator(".continuation").count() == 0
     assert story(page) == TEXT
-    page.get_by_role("button", name="Three ways").click()
-    page.wait_for_selector(".way:nth-child(3)")
+    page.get_by_role("button", name="Three options").click()
+    page.wait_for_selector(".continuation:nth-child(3)")
     settled(page)
     page.locator(".write textarea").focus()
     page.keyboard.press("ArrowDown")
@@ -126,40 +126,40 @@ def test_three_ways_are_offered_and_taken_by_keys(tabs, letters_url):
 
 def test_without_chance_three_ways_are_those_of_a_beam(tabs, letters_url):
     page = opened(tabs, letters_url, "&temperature=0")
-    page.get_by_role("button", name="Three ways").click()
-    page.wait_for_selector(".way:nth-child(3)")
+    page.get_by_role("button", name="Three options").click()
+    page.wait_for_selector(".continuation:nth-child(3)")
     settled(page)
-    body = {"model": "letters", "prompt": TEXT, "temperature": 0, "beam": 3, "n": 3, "max_tokens": 6}
+    body = {"model": "letters", "prompt": TEXT, "temperature": 0, "beam_size": 3, "n": 3, "max_tokens": 6}
     answer = page.request.post(f"{letters_url}/v1/completions", data=body).json()
     expected = [choice["text"] for choice in answer["choices"]]
-    assert page.locator(".way").all_text_contents() == [text or "…" for text in expected]
-    page.locator(".way").nth(2).click()
+    assert page.locator(".continuation").all_text_contents() == [text or "…" for text in expected]
+    page.locator(".continuation").nth(2).click()
     assert story(page) == TEXT + expected[2]
 
 
 def test_probabilities_are_those_of_the_trace(tabs, letters_url):
-    page = opened(tabs, letters_url, "&odds=1")
-    page.wait_for_selector(".odd")
-    body = {"model": "letters", "input": "", "target": TEXT, "probes": [], "readout": False, "candidates": 8}
+    page = opened(tabs, letters_url, "&probabilities=1")
+    page.wait_for_selector(".probability")
+    body = {"model": "letters", "input": "", "target": TEXT, "activations": [], "logit_lens": False, "candidates": 8}
     steps = page.request.post(f"{letters_url}/trace", data=body).json()["steps"]
-    shown = [number(text) for text in page.locator(".odd .number").all_text_contents()]
+    shown = [number(text) for text in page.locator(".probability .number").all_text_contents()]
     assert shown == pytest.approx([step["candidates"][step["chosen"]]["probability"] for step in steps], rel=0.006)
-    page.locator(".odd").nth(4).hover()
+    page.locator(".probability").nth(4).hover()
     rows = [number(text) for text in page.locator(".others .number").all_text_contents()]
     assert rows == pytest.approx([one["probability"] for one in steps[4]["candidates"]], rel=0.006)
 
 
 def test_another_candidate_is_a_branch(tabs, letters_url):
-    page = opened(tabs, letters_url, "&odds=1")
-    page.wait_for_selector(".odd")
-    page.locator(".odd").nth(4).click()
-    body = {"model": "letters", "input": "", "target": TEXT, "probes": [], "readout": False, "candidates": 8}
+    page = opened(tabs, letters_url, "&probabilities=1")
+    page.wait_for_selector(".probability")
+    page.locator(".probability").nth(4).click()
+    body = {"model": "letters", "input": "", "target": TEXT, "activations": [], "logit_lens": False, "candidates": 8}
     step = page.request.post(f"{letters_url}/trace", data=body).json()["steps"][4]
     choice = page.locator(".others .pick").first
     others = [one["text"] for place, one in enumerate(step["candidates"]) if place != step["chosen"]]
     choice.click()
     assert story(page) == TEXT[:4] + next(text for text in others if len(text) == 1)
-    until(page, lambda: page.locator(".odd").count() == 5)
+    until(page, lambda: page.locator(".probability").count() == 5)
     page.get_by_role("button", name="Undo").click()
     assert story(page) == TEXT
 
@@ -173,14 +173,14 @@ def test_see_inside_opens_watch_with_the_text(tabs, letters_url):
 
 def test_stop_keeps_what_was_written(tabs):
     """A model that waits in the middle of its text is stopped there; the page goes on from what it has written."""
-    long = DecodingSettings(min_length=40, max_length=40)
+    long = DecodingSettings(min_new_tokens=40, max_new_tokens=40)
     generator = Generator(generator_bundle(CHARACTERS))
     chat = Chat(dataclasses.replace(chat_bundle(), generation=long))
     gates = Gate(generator.model), Gate(chat.model)
     with background(studio_of({"letters": generator, "talk": chat})) as url:
         page = opened(tabs, url, "&max_tokens=40", fresh=True)
         page.get_by_label("Tokens").fill("40")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         until(page, lambda: len(story(page)) > len(TEXT) + 1)
         page.keyboard.press("Escape")
         settled(page)
@@ -190,8 +190,8 @@ def test_stop_keeps_what_was_written(tabs):
         assert story(page) == TEXT
         gates[0].open()
         talk = tabs("#/chat?model=talk", url=url, fresh=True)
-        talk.get_by_label("Say something").fill("hello")
-        talk.get_by_role("button", name="Say", exact=True).click()
+        talk.get_by_label("Message").fill("hello")
+        talk.get_by_role("button", name="Send", exact=True).click()
         talk.wait_for_selector(".turn:not(.own)")
         talk.get_by_role("button", name="Stop").click()
         talk.wait_for_selector("button:has-text('Stop'):disabled")
@@ -217,7 +217,7 @@ class Gate:
 
 
 def say(page, text: str, turns: int) -> None:
-    page.get_by_label("Say something").fill(text)
+    page.get_by_label("Message").fill(text)
     page.keyboard.press("Enter")
     page.wait_for_selector(f".turn:nth-child({turns})")
     page.wait_for_selector("button:has-text('Stop'):disabled")
@@ -253,15 +253,15 @@ def test_see_inside_reads_what_the_reply_was_made_of(tabs, models):
     page.locator(".turn .inside").last.click()
     page.wait_for_selector(".watch[aria-busy=false]")
     turns = ["Hello", models["talk"].reply(["Hello"]), "Bye"]
-    own = models["talk"].trace(turns, beam=4)
+    own = models["talk"].trace(turns, beam_size=4)
     assert len(own.source.text.split("\n")) == len(turns)
-    read = page.locator("#sentence [data-passage=source] .token").all_text_contents()
+    read = page.locator("#sentence [data-sequence=source] .token").all_text_contents()
     assert len(read) == len(own.source.tokens)
-    assert Shown(math.exp(own.log_probability)).stands_in(page.locator(".outcome").inner_text())
+    assert Shown(math.exp(own.log_probability)).stands_in(page.locator(".model-output").inner_text())
     assert page.locator(".earlier .token").all_text_contents() == turns[:2]
-    page.get_by_role("button", name="Leave it out").click()
-    alone = models["talk"].trace("Bye", beam=4)
-    until(page, lambda: Shown(math.exp(alone.log_probability)).stands_in(page.locator(".outcome").inner_text()))
+    page.get_by_role("button", name="Remove").click()
+    alone = models["talk"].trace("Bye", beam_size=4)
+    until(page, lambda: Shown(math.exp(alone.log_probability)).stands_in(page.locator(".model-output").inner_text()))
     assert "before" not in hash_of(page)
 
 
@@ -271,7 +271,7 @@ def test_what_was_said_before_is_a_conversation_again(tabs):
     page.locator("nav").get_by_text("Chat", exact=True).click()
     page.wait_for_selector(".chat .turn")
     assert page.locator(".turn span").all_text_contents() == ["Hello", "Hi"]
-    assert page.get_by_label("Say something").input_value() == "Bye"
+    assert page.get_by_label("Message").input_value() == "Bye"
     assert "before=" not in hash_of(page)
     say(page, "Bye", 4)
     assert "before=" not in page.locator("nav").get_by_text("Watch", exact=True).get_attribute("href")
@@ -286,17 +286,19 @@ def reply(http, turns: list[str]) -> str:
 def test_what_is_refused_is_said_and_can_be_mended(tabs):
     page = tabs("#/chat?model=talk")
     page.wait_for_selector(".chat")
-    page.get_by_label("Say something").fill("cat " * 5000)
+    page.get_by_label("Message").fill("cat " * 5000)
     page.keyboard.press("Enter")
     page.wait_for_selector(".problem:not(:empty)")
     assert "tokens" in page.locator(".problem").inner_text()
     assert page.locator(".turn").count() == 0
-    assert page.get_by_label("Say something").input_value().startswith("cat cat")
+    assert page.get_by_label("Message").input_value().startswith("cat cat")
 
 
-@pytest.mark.parametrize("address", ["#/write?model=gpt&text=the cat sat on the mat&odds=1", "#/chat?model=talk"])
+@pytest.mark.parametrize(
+    "address", ["#/write?model=gpt&text=the cat sat on a mat&probabilities=1", "#/chat?model=talk"]
+)
 def test_a_phone_never_scrolls_sideways(tabs, address):
     page = tabs(address, width=390)
-    page.wait_for_selector(".odd" if "write" in address else ".chat")
+    page.wait_for_selector(".probability" if "write" in address else ".chat")
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

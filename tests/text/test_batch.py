@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.text.batch import IGNORED, Framed, LabelledBatch, PairBatch, TaggedBatch, TextBatch, padded
+from sightline.text.batch import IGNORE_INDEX, BertInputs, LabeledBatch, PairBatch, TaggedBatch, TextBatch, pad
 
 PAD, START, END, CLS, SEP = 0, 1, 2, 3, 4
 ROW = st.lists(st.integers(5, 99), min_size=1, max_size=9).map(lambda row: np.array(row, dtype=np.int64))
@@ -19,20 +19,20 @@ def unpadded(ids, lengths):
 
 @given(ROWS)
 def test_padding_is_on_the_right_and_nothing_else_changes(rows):
-    ids, lengths = padded(rows, pad_id=PAD)
+    ids, lengths = pad(rows, pad_id=PAD)
     assert unpadded(ids, lengths) == [row.tolist() for row in rows]
     assert int((ids != PAD).sum()) == int(lengths.sum())
     assert ids.shape == (len(rows), max(len(row) for row in rows))
 
 
 def test_batch_without_rows_has_its_shape():
-    ids, lengths = padded([], pad_id=PAD)
+    ids, lengths = pad([], pad_id=PAD)
     assert ids.shape == (0, 0)
     assert lengths.shape == (0,)
 
 
 @given(ROWS)
-def test_decoder_reads_start_and_target_and_says_target_and_end(rows):
+def test_decoder_reads_start_and_target_and_predicts_target_and_end(rows):
     batch = PairBatch.of(rows, rows, source_pad_id=PAD, pad_id=PAD, start_id=START, end_id=END)
     assert unpadded(batch.source, batch.source_lengths) == [row.tolist() for row in rows]
     assert unpadded(batch.inputs, batch.lengths) == [[START, *row.tolist()] for row in rows]
@@ -50,38 +50,38 @@ def test_batched_pairs_equal_single_ones(rows):
 
 
 @given(ROWS)
-def test_block_is_foreseen_one_token_ahead(rows):
+def test_targets_of_a_block_are_one_token_ahead(rows):
     batch = TextBatch.of(rows, pad_id=PAD)
     assert unpadded(batch.inputs, batch.lengths) == [row[:-1].tolist() for row in rows]
     assert unpadded(batch.targets, batch.lengths) == [row[1:].tolist() for row in rows]
 
 
-def test_texts_and_pairs_are_framed_as_bert_has_them():
+def test_texts_and_pairs_become_bert_inputs():
     one, two = np.array([10, 11]), np.array([20])
-    single = LabelledBatch.of(Framed.of([one], cls_id=CLS, sep_id=SEP), np.array([1]), pad_id=PAD)
+    single = LabeledBatch.of(BertInputs.of([one], cls_id=CLS, sep_id=SEP), np.array([1]), pad_id=PAD)
     assert single.inputs.tolist() == [[CLS, 10, 11, SEP]]
     assert single.segments.tolist() == [[0, 0, 0, 0]]
-    pair = LabelledBatch.of(Framed.of([one], [two], cls_id=CLS, sep_id=SEP), np.array([0]), pad_id=PAD)
+    pair = LabeledBatch.of(BertInputs.of([one], [two], cls_id=CLS, sep_id=SEP), np.array([0]), pad_id=PAD)
     assert pair.inputs.tolist() == [[CLS, 10, 11, SEP, 20, SEP]]
     assert pair.segments.tolist() == [[0, 0, 0, 0, 1, 1]]
     assert pair.labels.tolist() == [0]
 
 
 @given(ROW, ROW, st.integers(3, 25))
-def test_framed_pair_fits_and_the_shorter_text_is_cut_last(first, second, max_length):
-    framed = Framed.of([first], [second], cls_id=CLS, sep_id=SEP, max_length=max_length)
+def test_truncated_pair_fits_and_the_shorter_text_is_truncated_last(first, second, max_length):
+    inputs = BertInputs.of([first], [second], cls_id=CLS, sep_id=SEP, max_length=max_length)
     room = max_length - 3
-    kept_first = int((framed.segments[0] == 0).sum()) - 2
-    kept_second = int((framed.segments[0] == 1).sum()) - 1
+    kept_first = int((inputs.segments[0] == 0).sum()) - 2
+    kept_second = int((inputs.segments[0] == 1).sum()) - 1
     assert kept_first + kept_second == min(room, len(first) + len(second))
     for kept, row, other in ((kept_first, first, kept_second), (kept_second, second, kept_first)):
         assert kept == len(row) or kept >= other - 1
 
 
 @given(ROW, st.integers(2, 15))
-def test_framed_text_fits(row, max_length):
-    framed = Framed.of([row], cls_id=CLS, sep_id=SEP, max_length=max_length)
-    assert framed.ids[0].tolist() == [CLS, *row.tolist()[: max_length - 2], SEP]
+def test_truncated_text_fits(row, max_length):
+    inputs = BertInputs.of([row], cls_id=CLS, sep_id=SEP, max_length=max_length)
+    assert inputs.ids[0].tolist() == [CLS, *row.tolist()[: max_length - 2], SEP]
 
 
 def test_words_have_their_label_at_their_first_token_only():
@@ -89,7 +89,10 @@ def test_words_have_their_label_at_their_first_token_only():
         [np.array([7, 8, 9]), np.array([7])], [np.array([2, 0, 1]), np.array([1])], pad_id=PAD, cls_id=CLS, sep_id=SEP
     )
     assert batch.inputs.tolist() == [[CLS, 7, 8, 9, SEP], [CLS, 7, SEP, PAD, PAD]]
-    assert batch.labels.tolist() == [[IGNORED, 1, IGNORED, 0, IGNORED], [IGNORED, 0, IGNORED, IGNORED, IGNORED]]
+    assert batch.labels.tolist() == [
+        [IGNORE_INDEX, 1, IGNORE_INDEX, 0, IGNORE_INDEX],
+        [IGNORE_INDEX, 0, IGNORE_INDEX, IGNORE_INDEX, IGNORE_INDEX],
+    ]
 
 
 def test_batch_moves_to_a_device_whole():

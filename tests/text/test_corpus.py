@@ -15,7 +15,7 @@ from sightline.settings import from_mapping, to_mapping
 from sightline.text.corpus import Corpus
 from sightline.text.counts import Counts
 from sightline.text.data import DataSettings
-from sightline.text.documents import PIECE
+from sightline.text.documents import MAX_CHUNK
 from sightline.text.record import (
     PAIR_AND_LABEL,
     SOURCE_AND_TARGET,
@@ -30,7 +30,7 @@ PAIRS = st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=8)
 DATA = Path(os.environ.get("SIGHTLINE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
-def records(fields, *, unit="piece", part="train", **options):
+def records(fields, *, unit="chunk", part="train", **options):
     corpus = Corpus(DataSettings(**{name: str(v) if isinstance(v, Path) else v for name, v in options.items()}), fields)
     counts = Counts()
     return list(Corpus(corpus.settings, fields, part, unit).records(counts)), counts.to_mapping()
@@ -72,7 +72,7 @@ def test_parallel_files_equal_tsv_equal_jsonl_equal_gzip(tmp_path_factory, pairs
 def test_record_knows_its_file_and_line(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\n\nc\td\n")
     found, _ = records(SOURCE_AND_TARGET, train=tmp_path / "a.tsv")
-    assert [str(record.place) for record in found] == [f"{tmp_path / 'a.tsv'}:1", f"{tmp_path / 'a.tsv'}:3"]
+    assert [str(record.location) for record in found] == [f"{tmp_path / 'a.tsv'}:1", f"{tmp_path / 'a.tsv'}:3"]
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_columns_are_found_by_name_or_number(tmp_path, columns, header, expected
     [
         (
             ("texts", "label"),
-            r"a\.tsv:1: unknown column 'texts' \(did you mean 'text'\?\): the first line names 'id', ",
+            r"a\.tsv:1: unknown column 'texts' \(did you mean 'text'\?\): the header has 'id', ",
         ),
-        (("3", "4"), r"a\.tsv:1: this line has only 3 columns, column 4 is wanted"),
+        (("3", "4"), r"a\.tsv:1: this line has only 3 columns, column 4 is needed"),
         (("0", "1"), "columns are counted from 1"),
         (("text", "label", "id"), r"data\.columns must name 2 \(text, label\), not 3"),
     ],
 )
-def test_columns_that_are_not_there_are_refused(tmp_path, columns, message):
+def test_missing_columns_are_refused(tmp_path, columns, message):
     (tmp_path / "a.tsv").write_text("id\tlabel\ttext\n7\t1\tgood\n")
     with pytest.raises((InputError, SettingsError), match=message):
         fields_of(TEXT_AND_LABEL, train=tmp_path / "a.tsv", columns=columns)
@@ -124,12 +124,12 @@ def test_tagged_words_are_lists(tmp_path):
         ("b.jsonl", '{"turns": [{"role": "user", "content": "hi"}, {"content": "hello"}, {"content": "bye"}]}\n'),
     ],
 )
-def test_dialogue_becomes_replies_with_their_history(tmp_path, name, text):
+def test_dialogue_becomes_replies_with_their_context(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     found, _ = records(TURNS, train=tmp_path / name)
     assert [record.fields for record in found] == [("hi", "hello"), ("hi\nhello", "bye")]
     assert len({record.key for record in found}) == 1
-    assert fields_of(TURNS, train=tmp_path / name, history=1) == [("hi", "hello"), ("hello", "bye")]
+    assert fields_of(TURNS, train=tmp_path / name, context_turns=1) == [("hi", "hello"), ("hello", "bye")]
 
 
 def test_dialogues_of_two_turns_may_be_a_tsv(tmp_path):
@@ -138,10 +138,10 @@ def test_dialogues_of_two_turns_may_be_a_tsv(tmp_path):
     assert fields_of(TURNS, train=tmp_path / "a.tsv", columns=("2", "1")) == [("hello", "hi")]
 
 
-def test_replies_are_also_learned_from_what_is_typed_in_haste(tmp_path):
-    """As it stands, and in small letters without punctuation; once where both are the same."""
+def test_casual_user_turns_add_lower_case_sources_without_punctuation(tmp_path):
+    """Once as written and once casual; only once where both are the same."""
     (tmp_path / "talk.tsv").write_text("Hi, how's Ann?\tWell.\nbye now\tBye!\n?!\tWhat?\n", encoding="utf-8")
-    corpus = Corpus(DataSettings(train=str(tmp_path / "talk.tsv"), typed_in_haste=True), TURNS)
+    corpus = Corpus(DataSettings(train=str(tmp_path / "talk.tsv"), casual_user_turns=True), TURNS)
     assert [record.fields for record in corpus.records()] == [
         ("Hi, how's Ann?", "Well."),
         ("hi how's ann", "Well."),
@@ -150,16 +150,16 @@ def test_replies_are_also_learned_from_what_is_typed_in_haste(tmp_path):
     ]
 
 
-def test_only_what_the_other_says_is_typed_in_haste(tmp_path):
-    """The model's own turns come back as it wrote them; what one validates on stays as it is."""
+def test_only_user_turns_of_the_training_set_become_casual(tmp_path):
+    """The turns of the model and the validation set stay as they are."""
     (tmp_path / "talk.jsonl").write_text('{"turns": ["Hi!", "Oh, hello.", "...", "Yes?", "I\'m Ann.", "Nice."]}\n')
     settings = DataSettings(
-        train=str(tmp_path / "talk.jsonl"), valid=str(tmp_path / "talk.jsonl"), typed_in_haste=True, history=3
+        train=str(tmp_path / "talk.jsonl"), valid=str(tmp_path / "talk.jsonl"), casual_user_turns=True, context_turns=3
     )
     sources = [record.fields[0] for record in Corpus(settings, TURNS).records()]
     as_written = ["Hi!", "Hi!\nOh, hello.", "Hi!\nOh, hello.\n...", "Oh, hello.\n...\nYes?", "...\nYes?\nI'm Ann."]
-    in_haste = ["hi", "Hi!\noh hello", "hi\nOh, hello.\n...", "oh hello\n...\nyes", "...\nYes?\ni'm ann"]
-    assert sources == [one for both in zip(as_written, in_haste, strict=True) for one in both]
+    casual = ["hi", "Hi!\noh hello", "hi\nOh, hello.\n...", "oh hello\n...\nyes", "...\nYes?\ni'm ann"]
+    assert sources == [one for both in zip(as_written, casual, strict=True) for one in both]
     assert [record.fields[0] for record in Corpus(settings, TURNS, part="valid").records()] == as_written
 
 
@@ -169,10 +169,10 @@ def test_dialogue_of_a_single_turn_is_dropped_and_counted(tmp_path):
 
 
 def test_whole_file_is_one_document_with_its_blank_lines(tmp_path):
-    """Nothing of it is lost, wherever it is cut into pieces."""
+    """Nothing is lost, wherever it is split into chunks."""
     text = "\n\n".join(f"SPEAKER {n}:\n\tline {n}\n" for n in range(400))
     (tmp_path / "a.txt").write_text(text)
-    found, _ = records(TEXT, train=tmp_path / "a.txt", documents="file")
+    found, _ = records(TEXT, train=tmp_path / "a.txt", document_separator="file")
     assert len(found) > 10
     assert "".join(record.fields[0] for record in found) == text.removesuffix("\n")
     assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
@@ -182,9 +182,9 @@ def test_whole_file_is_one_document_with_its_blank_lines(tmp_path):
     "text",
     ["a" * 130 + "\n" * 201 + "bbb\n", *("word word word\n" * n + "\n" * 3 for n in (9, 18, 27)), "\n" * 300 + "end\n"],
 )
-def test_blank_lines_are_not_lost_where_a_file_is_cut(tmp_path, text):
+def test_blank_lines_are_not_lost_between_chunks(tmp_path, text):
     (tmp_path / "a.txt").write_text(text)
-    found, _ = records(TEXT, train=tmp_path / "a.txt", documents="file")
+    found, _ = records(TEXT, train=tmp_path / "a.txt", document_separator="file")
     assert "".join(record.fields[0] for record in found) == text.removesuffix("\n")
     assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
 
@@ -206,27 +206,27 @@ def test_documents_end_at_blank_lines(tmp_path):
 
 def test_documents_may_be_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n\nthree\n")
-    found, _ = records(TEXT, train=tmp_path / "a.txt", documents="line")
+    found, _ = records(TEXT, train=tmp_path / "a.txt", document_separator="line")
     assert [(record.fields[0], record.document) for record in found] == [("one", 0), ("two", 1), ("three", 2)]
 
 
-def test_long_document_comes_in_pieces_that_make_it_whole(tmp_path):
+def test_chunks_of_a_long_document_add_up_to_it(tmp_path):
     text = "\n".join(f"line {number} of a long document" for number in range(10_000))
     (tmp_path / "a.txt").write_text(text)
     found, _ = records(TEXT, train=tmp_path / "a.txt")
     assert "".join(record.fields[0] for record in found) == text
     assert [record.ends for record in found] == [False] * (len(found) - 1) + [True]
-    assert all(len(record.fields[0]) < PIECE + 100 for record in found)
+    assert all(len(record.fields[0]) < MAX_CHUNK + 100 for record in found)
 
 
-def test_texts_are_what_a_tokenizer_learns_from(tmp_path):
+def test_texts_are_the_fields_a_tokenizer_is_trained_on(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\nc\td\n")
     corpus = Corpus(DataSettings(train=str(tmp_path / "a.tsv")), SOURCE_AND_TARGET)
     assert list(corpus.texts()) == ["a", "b", "c", "d"]
     assert list(corpus.texts([1])) == ["b", "d"]
 
 
-def test_validation_part_has_its_own_files(tmp_path):
+def test_validation_set_has_its_own_files(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\n")
     (tmp_path / "v.tsv").write_text("c\td\n")
     assert fields_of(SOURCE_AND_TARGET, part="valid", train=tmp_path / "a.tsv", valid=tmp_path / "v.tsv") == [
@@ -243,7 +243,7 @@ def test_validation_part_has_its_own_files(tmp_path):
         ({"train": "a", "columns": ["x", "x"]}, "columns names one column twice"),
         ({"train": "a", "format": "parallel"}, "format parallel needs train_target"),
         ({"train": "a", "format": "tsv", "train_target": "b"}, "train_target is for parallel files, not for tsv"),
-        ({"train": "a", "valid": "b", "valid_target": "c"}, "train_target and valid_target come together"),
+        ({"train": "a", "valid": "b", "valid_target": "c"}, "train_target and valid_target must be given together"),
         ({"train": "a", "valid_target": "c"}, "valid_target needs valid"),
         ({"train": "a", "max_length": 0}, "max_length must be between"),
         ({"train": "a", "on_bad_utf8": "ignore"}, "on_bad_utf8: 'ignore' is not one of refuse, replace, skip"),
@@ -259,8 +259,8 @@ def test_every_data_setting_is_explained():
 
 
 def test_data_settings_survive_a_mapping():
-    wanted = DataSettings(train="a.tsv", columns=("1", "2"))
-    assert from_mapping(DataSettings, to_mapping(wanted)) == wanted
+    expected = DataSettings(train="a.tsv", columns=("1", "2"))
+    assert from_mapping(DataSettings, to_mapping(expected)) == expected
 
 
 def test_parallel_files_hold_pairs_only():

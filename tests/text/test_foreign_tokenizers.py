@@ -1,4 +1,4 @@
-"""Tokenizers of others keep their own rules, and cannot do harm."""
+"""Imported tokenizers keep their own rules, and hostile ones do no harm."""
 
 import json
 
@@ -14,47 +14,47 @@ def bert_json() -> str:
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = ["paris", "is", "a", "cap", "##ital", "[", "]", "mask"]
     vocabulary = {token: id_ for id_, token in enumerate(names + words)}
-    library = tokenizers.Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))  # noqa: S106
-    library.normalizer = normalizers.BertNormalizer(lowercase=True)
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.decoder = decoders.WordPiece()
-    library.post_processor = processors.TemplateProcessing(
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))  # noqa: S106
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    library.add_special_tokens(names)
-    library.enable_padding(length=50)
-    library.enable_truncation(3)
-    return library.to_str()
+    backend.add_special_tokens(names)
+    backend.enable_padding(length=50)
+    backend.enable_truncation(3)
+    return backend.to_str()
 
 
 def gpt2_json() -> str:
-    library = tokenizers.Tokenizer(models.BPE(vocab={"Ġ": 0, "a": 1, "Ġa": 2}, merges=[("Ġ", "a")]))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.decoder = decoders.ByteLevel()
-    library.add_special_tokens(["<|endoftext|>"])
-    return library.to_str()
+    backend = tokenizers.Tokenizer(models.BPE(vocab={"Ġ": 0, "a": 1, "Ġa": 2}, merges=[("Ġ", "a")]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<|endoftext|>"])
+    return backend.to_str()
 
 
-def changed(**model: object) -> str:
+def change_model(**model: object) -> str:
     entries = json.loads(gpt2_json())
     entries["model"].update(model)
     return json.dumps(entries)
 
 
-def test_bert_roles_are_recognised():
+def test_bert_roles_are_recognized():
     bert = Tokenizer.from_json(bert_json())
     assert (bert.pad_id, bert.unknown_id, bert.cls_id, bert.sep_id, bert.mask_id) == (0, 1, 2, 3, 4)
     assert bert.start_id is None
 
 
-def test_bert_lowercases_and_frames_by_its_own_rules():
+def test_bert_lowercases_and_adds_special_tokens_by_its_own_rules():
     bert = Tokenizer.from_json(bert_json())
-    assert [bert.token_text(id_) for id_ in bert.encode("Paris CAPITAL", framed=True)] == [
+    assert [bert.token_text(id_) for id_ in bert.encode("Paris CAPITAL", add_special_tokens=True)] == [
         "[CLS]", "paris", "cap", "##ital", "[SEP]",
     ]  # fmt: skip
 
 
-def test_stored_padding_and_truncation_are_left_to_the_batch():
+def test_stored_padding_and_truncation_are_ignored():
     assert len(Tokenizer.from_json(bert_json()).encode("paris is a capital")) == 5
 
 
@@ -69,7 +69,7 @@ def test_end_of_text_is_start_and_end_of_gpt2():
     assert gpt2.decode(gpt2.encode(" a a")) == " a a"
 
 
-def test_given_roles_go_before_recognised_ones():
+def test_given_roles_override_recognized_ones():
     assert Tokenizer.from_json(gpt2_json(), roles={"pad": "<|endoftext|>"}).roles == {"pad": "<|endoftext|>"}
 
 
@@ -88,53 +88,53 @@ def test_impossible_roles_are_refused(roles, message):
         ("", "not JSON"),
         ("[]", "not an object"),
         ("{}", "not a tokenizer"),
-        ('{"a": 1, "a": 2}', "'a' is there twice"),
-        ('{"a": NaN}', "NaN is not a number"),
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ('{"a": ' + "[" * 100_000, "nested too deeply"),
         ('{"a": [' + "{}," * 200_000 + "{}]}", "more than 100,000"),
         ('{"a": "\ud800"}', "surrogate"),
-        (changed(vocab={}, merges=[]), "would get 0 instead of 3"),
-        (changed(vocab={"a": -1}, merges=[]), "not a tokenizer"),
-        (changed(vocab={"a": 2**33}, merges=[]), "not a tokenizer"),
-        (changed(vocab={"aa": 0, "bb": 1}, merges=[["aa", "bb"]]), "makes no token"),
-        (changed(merges=["Ġ a", "Ġ"]), "not a merge of two tokens"),
-        (changed(merges=[["Ġ", 3]]), "not a merge of two tokens"),
-        (changed(continuing_subword_prefix="long"), "makes no token"),
-        (changed(type="Magic"), "not a tokenizer"),
+        (change_model(vocab={}, merges=[]), "would get the id 0 instead of 3"),
+        (change_model(vocab={"a": -1}, merges=[]), "not a tokenizer"),
+        (change_model(vocab={"a": 2**33}, merges=[]), "not a tokenizer"),
+        (change_model(vocab={"aa": 0, "bb": 1}, merges=[["aa", "bb"]]), "forms no token"),
+        (change_model(merges=["Ġ a", "Ġ"]), "not a merge of two tokens"),
+        (change_model(merges=[["Ġ", 3]]), "not a merge of two tokens"),
+        (change_model(continuing_subword_prefix="long"), "forms no token"),
+        (change_model(type="Magic"), "not a tokenizer"),
     ],
 )
-def test_what_is_no_tokenizer_is_refused(text, message, capfd):
+def test_invalid_tokenizer_is_refused(text, message, capfd):
     """Also without a word from the library's Rust code on stderr."""
     with pytest.raises(InputError, match=message):
         Tokenizer.from_json(text)
     assert capfd.readouterr() == ("", "")
 
 
-def test_frame_of_tokens_that_do_not_exist_is_refused_at_once():
+def test_template_with_missing_tokens_is_refused_on_load():
     entries = json.loads(bert_json())
     del entries["post_processor"]["special_tokens"]["[SEP]"]
     with pytest.raises(InputError, match="not a tokenizer"):
         Tokenizer.from_json(json.dumps(entries))
 
 
-def test_panic_of_the_library_is_refused(monkeypatch):
+def test_panic_of_the_backend_is_refused(monkeypatch):
     class PanicException(BaseException):
         pass
 
     def panic(text):
         raise PanicException("index out of range")
 
-    fake = type("Library", (), {"from_str": staticmethod(panic)})
-    monkeypatch.setattr("sightline.text.library.tokenizers.Tokenizer", fake)
+    fake = type("Backend", (), {"from_str": staticmethod(panic)})
+    monkeypatch.setattr("sightline.text.tokenizers_backend.tokenizers.Tokenizer", fake)
     with pytest.raises(InputError, match="not a tokenizer: index out of range"):
         Tokenizer.from_json("{}")
 
 
-def test_interrupt_is_not_taken_for_a_refusal(monkeypatch):
+def test_interrupt_is_not_turned_into_an_error(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     tokenizer = train_bpe(["ab"])
-    monkeypatch.setattr(tokenizer, "_library", type("Library", (), {"encode": interrupt}))
+    monkeypatch.setattr(tokenizer, "_backend", type("Backend", (), {"encode": interrupt}))
     with pytest.raises(KeyboardInterrupt):
         tokenizer.encode("a")

@@ -1,8 +1,8 @@
-"""The corpus the program makes itself."""
+"""The synthetic parallel corpus."""
 
 import pytest
 
-from sightline.text.phrasebook import LANGUAGES, Phrase, directions, make_phrasebook, names, translations
+from sightline.text.phrasebook import LANGUAGES, Phrase, bare_names, directions, make_phrasebook, translations
 
 
 @pytest.fixture(scope="module")
@@ -10,36 +10,36 @@ def book():
     return make_phrasebook(n_train=600, n_unseen=100, seed=1)
 
 
-def test_phrasebook_has_as_many_phrases_as_asked(book):
+def test_phrasebook_has_the_requested_size(book):
     assert (len(book.train), len(book.unseen)) == (600, 100)
 
 
-def test_same_seed_gives_the_same_book(book):
+def test_same_seed_gives_the_same_phrasebook(book):
     assert make_phrasebook(n_train=600, n_unseen=100, seed=1) == book
     assert make_phrasebook(n_train=600, n_unseen=100, seed=2) != book
 
 
 def test_no_unseen_text_is_seen_in_any_language(book):
-    """Unseen means never seen, in any direction."""
+    """Unseen phrases do not occur in the training set, in any direction."""
     seen = {phrase.text(language) for phrase in book.train for language in LANGUAGES}
     assert not seen & {phrase.text(language) for phrase in book.unseen for language in LANGUAGES}
 
 
 def test_dates_of_some_years_are_unseen(book):
-    """A model must put a year's digits together, not know the year by heart."""
+    """A model must compose a year from digits, not memorize it."""
     seen = {phrase.year for phrase in book.train} - {None}
     unseen = {phrase.year for phrase in book.unseen} - {None}
     assert len(unseen - seen) >= 5
 
 
-def test_every_name_is_learned_by_itself(book):
-    """Nobody can translate the name of a country that was never told."""
-    assert set(names()) <= set(book.train)
+def test_every_name_is_in_the_training_set(book):
+    """A model cannot translate the name of a country it has never seen."""
+    assert set(bare_names()) <= set(book.train)
     assert not any(phrase.is_name for phrase in book.unseen)
 
 
-def test_no_source_has_two_answers(book):
-    """Else the best model could not be always right."""
+def test_no_source_has_two_translations(book):
+    """Otherwise no model could always be right."""
     answers = {}
     for pair in translations([*book.train, *book.unseen]):
         assert answers.setdefault((pair.source, pair.target_language), pair.target) == pair.target
@@ -62,11 +62,11 @@ def test_translations_go_in_every_direction():
         (Phrase("money", (123456, "EUR")), "1,234.56 euros", "1.234,56 Euro"),
         (Phrase("amount", (5, "length-kilometer")), "5 kilometers", "5 Kilometer"),
         (Phrase("countries", ("DE", "FR", "IT")), "Germany, France, and Italy", "Deutschland, Frankreich und Italien"),
-        (Phrase("tongues", ("de", "fr")), "German and French", "Deutsch und Französisch"),
+        (Phrase("languages", ("de", "fr")), "German and French", "Deutsch und Französisch"),
     ],
     ids=lambda value: value.kind if isinstance(value, Phrase) else "",
 )
-def test_phrase_is_said_as_people_say_it(phrase, english, german):
+def test_phrase_is_rendered_in_each_language(phrase, english, german):
     assert (phrase.text("en"), phrase.text("de")) == (english, german)
 
 

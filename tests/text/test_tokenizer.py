@@ -64,11 +64,11 @@ def test_batch_equals_one_by_one(tokenizer, texts):
 
 @OURS
 @given(text=TEXTS)
-def test_spans_cover_the_text_in_order(tokenizer, text):
-    spans = tokenizer.spans(text)
-    assert len(spans) == len(tokenizer.encode(text))
-    assert {i for start, end in spans for i in range(start, end)} == set(range(len(text)))
-    assert spans == sorted(spans)
+def test_offsets_cover_the_text_in_order(tokenizer, text):
+    offsets = tokenizer.offsets(text)
+    assert len(offsets) == len(tokenizer.encode(text))
+    assert {i for start, end in offsets for i in range(start, end)} == set(range(len(text)))
+    assert offsets == sorted(offsets)
 
 
 @OURS
@@ -87,7 +87,7 @@ def test_saved_tokenizer_is_the_same(tokenizer):
     assert (loaded.roles, loaded.vocab_size) == (tokenizer.roles, tokenizer.vocab_size)
 
 
-def test_roles_of_ours_are_known_by_name():
+def test_roles_of_our_tokenizers_are_recognized_by_name():
     assert (BPE.pad_id, BPE.start_id, BPE.end_id, BPE.mask_id, BPE.unknown_id) == (0, 1, 2, None, None)
     assert (MASKING.pad_id, MASKING.cls_id, MASKING.sep_id, MASKING.mask_id) == (0, 1, 2, 3)
 
@@ -98,7 +98,7 @@ def test_special_token_is_found_by_its_name():
     assert Tokenizer.from_json(tagged.to_json()).special_id("<2de>") == 1
 
 
-def test_decode_skips_special_tokens_unless_asked():
+def test_decode_skips_special_tokens_by_default():
     ids = [BPE.start_id, *BPE.encode("fox"), BPE.end_id]
     assert BPE.decode(ids) == "fox"
     assert BPE.decode(ids, skip_special=False) == "<s>fox</s>"
@@ -119,15 +119,15 @@ def test_token_text_is_printable_for_every_id(tokenizer):
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_lone_surrogate_is_refused_plainly(text):
-    with pytest.raises(InputError, match=r"character \d of the text is half of a surrogate pair"):
+def test_lone_surrogate_is_refused(text):
+    with pytest.raises(InputError, match=r"character \d of the text is a lone surrogate"):
         BPE.encode(text)
     with pytest.raises(InputError, match="surrogate"):
         BPE.encode_batch(["fine", text])
 
 
 def test_negative_id_is_refused():
-    with pytest.raises(InputError, match="-1 is not a token's id"):
+    with pytest.raises(InputError, match="-1 is not a token id"):
         BPE.decode([3, -1])
 
 
@@ -149,7 +149,7 @@ def test_word_without_an_end_is_no_trap(tokenizer, word):
     ids=["bpe", "chars", "unigram", "words", "wordpiece"],
 )
 @LONG_WORDS
-def test_word_of_a_million_bytes_takes_a_moment(tokenizer, seconds, word):
+def test_word_of_a_million_bytes_is_encoded_quickly(tokenizer, seconds, word):
     text = word * 120_000
     began = time.process_time()
     ids = tokenizer.encode(text)
@@ -157,11 +157,11 @@ def test_word_of_a_million_bytes_takes_a_moment(tokenizer, seconds, word):
     assert len(ids) > 1000
 
 
-def test_common_words_are_tokens_and_rare_ones_are_spelled():
+def test_common_words_are_tokens_and_rare_ones_are_split_into_bytes():
     assert [WORDS.token_text(id_) for id_ in WORDS.encode("the lazy bug")] == ["the", " lazy", " ", "b", "u", "g"]
 
 
-def test_wordpiece_takes_the_longest_piece():
+def test_wordpiece_matches_the_longest_piece():
     pieces = [WORDPIECE.token_text(id_) for id_ in WORDPIECE.encode("the then")]
     assert pieces[0] == "the"
     assert "".join(pieces) == "the then"

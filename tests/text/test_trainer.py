@@ -1,4 +1,4 @@
-"""Making a tokenizer: the same every time, and plain about what it cannot do."""
+"""Training a tokenizer is deterministic, and refuses what it cannot do."""
 
 import os
 import subprocess
@@ -38,11 +38,11 @@ def test_small_corpus_gives_a_small_vocabulary():
     assert 259 <= train_bpe(["ab ab"], vocab_size=8_000).vocab_size < 270
 
 
-def test_vocabulary_is_as_large_as_asked_where_the_corpus_allows():
+def test_vocabulary_has_the_requested_size_if_the_corpus_allows():
     assert train_bpe(CORPUS, vocab_size=300).vocab_size == 300
 
 
-def test_rare_characters_are_spelled_when_the_vocabulary_is_full():
+def test_rare_characters_become_bytes_when_the_vocabulary_is_full():
     tokenizer = train_characters(["aaabbc"], vocab_size=261)
     assert [len(tokenizer.encode(character)) for character in "abcé"] == [1, 1, 1, 2]
     assert tokenizer.vocab_size == 261
@@ -51,7 +51,7 @@ def test_rare_characters_are_spelled_when_the_vocabulary_is_full():
 
 @EVERY
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
-def test_empty_corpus_is_refused_plainly(train, texts):
+def test_empty_corpus_is_refused(train, texts):
     with pytest.raises(InputError, match="the corpus is empty"):
         train(texts)
 
@@ -70,8 +70,8 @@ def test_vocabulary_without_room_for_bytes_is_refused(train):
 
 @EVERY
 @pytest.mark.parametrize("tokens", [("<s>", "<s>"), ("",), ("a",)])
-def test_special_tokens_that_cannot_be_told_apart_are_refused(train, tokens):
-    with pytest.raises(SettingsError, match="special tokens must be different names"):
+def test_duplicate_or_short_special_tokens_are_refused(train, tokens):
+    with pytest.raises(SettingsError, match="special tokens must be distinct names"):
         train(CORPUS, special_tokens=tokens)
 
 
@@ -81,7 +81,7 @@ def test_training_on_one_endless_word_ends():
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram", "words"])
 def test_special_token_that_could_be_a_word_is_refused(kind):
-    with pytest.raises(SettingsError, match="'STOP' could be a word of a text: put it in brackets, as <STOP>"):
+    with pytest.raises(SettingsError, match="'STOP' could be a word in the text: put it in brackets, as <STOP>"):
         train_tokenizer(kind, CORPUS, vocab_size=600, special_tokens=("<pad>", "STOP"))
 
 
@@ -90,6 +90,6 @@ def test_tokenizer_is_chosen_by_name():
     assert train_tokenizer("characters", CORPUS, vocab_size=300).vocab_size <= 300
 
 
-def test_vocabulary_is_never_larger_than_asked():
+def test_vocabulary_is_never_larger_than_requested():
     for kind, vocab_size in {"wordpiece": 520, "unigram": 270, "words": 262}.items():
         assert train_tokenizer(kind, CORPUS, vocab_size=vocab_size).vocab_size <= vocab_size

@@ -5,13 +5,13 @@ import numpy as np
 from sightline.tracing import (
     Alignment,
     Candidate,
-    Knockouts,
+    HeadAblation,
     Link,
+    LogitLens,
     Node,
-    Passage,
-    Readout,
     Step,
     Token,
+    TokenizedText,
     Trace,
     Tree,
 )
@@ -36,23 +36,23 @@ HOSTILE = (
 LAYERS, HEADS = 2, 4
 
 
-def passage(n: int, texts: tuple[str, ...]) -> Passage:
-    """A passage of n tokens, going round the texts."""
+def tokenized(n: int, texts: tuple[str, ...]) -> TokenizedText:
+    """A text of n tokens, repeating the given ones."""
     tokens, text = [], ""
-    for place in range(n):
-        piece = texts[place % len(texts)]
-        tokens.append(Token(place % 50, piece, len(text), len(text) + len(piece)))
+    for index in range(n):
+        piece = texts[index % len(texts)]
+        tokens.append(Token(index % 50, piece, len(text), len(text) + len(piece)))
         text += piece
-    return Passage(text, tuple(tokens))
+    return TokenizedText(text, tuple(tokens))
 
 
 def drawn_trace(n: int, texts: tuple[str, ...] = PLAIN, *, seed: int = 0) -> Trace:
-    """A translation of n tokens into n tokens with heads that look sharply here and there."""
+    """A translation of n tokens into n tokens, with some heads that attend sharply."""
     random = np.random.default_rng(seed)
-    source, written = passage(n, texts), passage(n - 1, texts)
+    source, written = tokenized(n, texts), tokenized(n - 1, texts)
     end = len(written.text)
-    target = Passage(written.text, (*written.tokens, Token(2, "</s>", end, end, special=True)))
-    inputs = Passage(written.text, (Token(1, "<s>", 0, 0, special=True), *written.tokens))
+    target = TokenizedText(written.text, (*written.tokens, Token(2, "</s>", end, end, special=True)))
+    inputs = TokenizedText(written.text, (Token(1, "<s>", 0, 0, special=True), *written.tokens))
 
     def weights(*, causal: bool) -> np.ndarray:
         scores = random.normal(0, 2, (HEADS, n, n))
@@ -62,10 +62,10 @@ def drawn_trace(n: int, texts: tuple[str, ...] = PLAIN, *, seed: int = 0) -> Tra
         shares = np.exp(scores - scores.max(axis=2, keepdims=True))
         return (shares / shares.sum(axis=2, keepdims=True)).astype(np.float32)
 
-    probes = {f"encoder.{layer}.self_attention.weights": weights(causal=False) for layer in range(LAYERS)}
+    activations = {f"encoder.{layer}.self_attention.weights": weights(causal=False) for layer in range(LAYERS)}
     for layer in range(LAYERS):
-        probes[f"decoder.{layer}.self_attention.weights"] = weights(causal=True)
-        probes[f"decoder.{layer}.cross_attention.weights"] = weights(causal=False)
+        activations[f"decoder.{layer}.self_attention.weights"] = weights(causal=True)
+        activations[f"decoder.{layer}.cross_attention.weights"] = weights(causal=False)
     steps = []
     for row, token in enumerate(target.tokens):
         shares = np.sort(random.dirichlet(np.full(8, 0.3)))[::-1]
@@ -80,25 +80,25 @@ def drawn_trace(n: int, texts: tuple[str, ...] = PLAIN, *, seed: int = 0) -> Tra
         target=target,
         inputs=inputs,
         steps=tuple(steps),
-        probes=probes,
-        finish="end",
+        activations=activations,
+        finish_reason="eos",
         tree=tree(target, n, random),
         alignment=Alignment(alignment(source, target), f"decoder.{LAYERS - 1}.cross_attention"),
-        readout=readout(target, n, random, texts),
-        knockouts=Knockouts(
-            tuple(name.removesuffix(".weights") for name in probes),
-            random.normal(-0.1, 0.5, (len(probes), HEADS, n)).astype(np.float32),
+        logit_lens=logit_lens(target, n, random, texts),
+        head_ablation=HeadAblation(
+            tuple(name.removesuffix(".weights") for name in activations),
+            random.normal(-0.1, 0.5, (len(activations), HEADS, n)).astype(np.float32),
         ),
     )
 
 
-def alignment(source: Passage, target: Passage) -> tuple[Link, ...]:
-    """Links from every word of the target to the word of the source at the same place."""
+def alignment(source: TokenizedText, target: TokenizedText) -> tuple[Link, ...]:
+    """Links from every target word to the source word at the same index."""
     pairs = zip(source.words(), target.words(), strict=False)
     return tuple(Link(ours.start, ours.end, theirs.start, theirs.end, 0.625) for ours, theirs in pairs)
 
 
-def tree(target: Passage, n: int, random: np.random.Generator) -> Tree:
+def tree(target: TokenizedText, n: int, random: np.random.Generator) -> Tree:
     """A beam of three: the target, and two that are dropped at every step."""
     nodes: list[Node] = []
     parent = None
@@ -108,17 +108,17 @@ def tree(target: Passage, n: int, random: np.random.Generator) -> Tree:
         fate = "finished" if step == n - 1 else "alive"
         rank = 0 if step == n - 1 else None
         nodes.append(Node(step, parent, token.id, token.text, -0.25, total, total / (step + 1), fate, rank, step))
-        place = len(nodes) - 1
+        index = len(nodes) - 1
         nodes += [Node(step, parent, 70 + k, f" {k}", -3.0, total - 3, total - 3, "pruned", None, step) for k in (0, 1)]
-        parent = place
-    looked = random.dirichlet(np.ones(n), (HEADS, n)).astype(np.float32)
-    return Tree(tuple(nodes), {f"decoder.{LAYERS - 1}.cross_attention.weights": looked})
+        parent = index
+    weights = random.dirichlet(np.ones(n), (HEADS, n)).astype(np.float32)
+    return Tree(tuple(nodes), {f"decoder.{LAYERS - 1}.cross_attention.weights": weights})
 
 
-def readout(target: Passage, n: int, random: np.random.Generator, texts: tuple[str, ...]) -> Readout:
+def logit_lens(target: TokenizedText, n: int, random: np.random.Generator, texts: tuple[str, ...]) -> LogitLens:
     """Three likely tokens after each layer."""
     ids = random.integers(0, 50, (LAYERS, n, 3))
     ids[-1, :, 0] = [token.id for token in target.tokens]
     names = {str(id_): texts[id_ % len(texts)] for id_ in range(60)} | {"2": "</s>"}
     shares = np.sort(random.dirichlet(np.ones(4), (LAYERS, n)), axis=2)[:, :, :0:-1].astype(np.float32)
-    return Readout("decoder", tuple(range(n)), ids, shares, shares[:, :, 0], names)
+    return LogitLens("decoder", tuple(range(n)), ids, shares, shares[:, :, 0], names)

@@ -1,16 +1,16 @@
-"""Traces made by hand, with every number that a figure may show, of any tokens: no model is needed to draw."""
+"""Handmade traces over any tokens, with every number that a figure may show: drawing needs no model."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.tracing import Candidate, Node, Passage, Step, Token, Trace, Tree
+from sightline.tracing import Candidate, Node, Step, Token, TokenizedText, Trace, Tree
 
 D, HEADS, LAYERS = 8, 2, 2
 END = Token(2, "</s>", 0, 0, special=True)
 
 
-def passage(texts: Sequence[str], *, end: bool = False, start: bool = False) -> Passage:
+def tokenized(texts: Sequence[str], *, end: bool = False, start: bool = False) -> TokenizedText:
     """Tokens with these texts."""
     tokens, at = [], 0
     for number, text in enumerate(texts):
@@ -19,7 +19,7 @@ def passage(texts: Sequence[str], *, end: bool = False, start: bool = False) -> 
     whole = "".join(texts)
     first = (Token(1, "<s>", 0, 0, special=True),) if start else ()
     last = (Token(2, "</s>", at, at, special=True),) if end else ()
-    return Passage(whole, (*first, *tokens, *last))
+    return TokenizedText(whole, (*first, *tokens, *last))
 
 
 def attention(rng: np.random.Generator, n_rows: int, n_keys: int, *, causal: bool = False) -> dict[str, np.ndarray]:
@@ -36,11 +36,11 @@ def attention(rng: np.random.Generator, n_rows: int, n_keys: int, *, causal: boo
     weights = powers / powers.sum(axis=-1, keepdims=True)
     return {
         "query": query, "key": key, "value": value, "scores": scores, "scaled": scaled, "masked": masked,
-        "weights": weights, "mixed": weights @ value,
+        "weights": weights, "head_outputs": weights @ value,
     }  # fmt: skip
 
 
-def steps(target: Passage, first_row: int = 0) -> tuple[Step, ...]:
+def steps(target: TokenizedText, first_row: int = 0) -> tuple[Step, ...]:
     """A sure choice of every token."""
     return tuple(
         Step(first_row + number, (Candidate(token.id, token.text, 0.9),), 0, 0, float(np.log(0.9)))
@@ -48,7 +48,7 @@ def steps(target: Passage, first_row: int = 0) -> tuple[Step, ...]:
     )
 
 
-def beam(target: Passage) -> Tree:
+def beam(target: TokenizedText) -> Tree:
     """A beam of two: at each step the token, and another that is given up a step later."""
     nodes: list[Node] = []
     above: int | None = None
@@ -67,20 +67,20 @@ def beam(target: Passage) -> Tree:
 def translation(source: Sequence[str], target: Sequence[str], *, seed: int = 0) -> Trace:
     """The trace of an encoder–decoder over these tokens."""
     rng = np.random.default_rng(seed)
-    read, written = passage(source), passage(target, end=True)
-    inputs = Passage(written.text, (Token(1, "<s>", 0, 0, special=True), *written.tokens[:-1]))
+    read, written = tokenized(source), tokenized(target, end=True)
+    inputs = TokenizedText(written.text, (Token(1, "<s>", 0, 0, special=True), *written.tokens[:-1]))
     n, m = len(read.tokens), len(written.tokens)
-    probes: dict[str, np.ndarray] = {"encoder.embedding.positions": rng.normal(size=(n, 16)).astype(np.float32)}
+    activations: dict[str, np.ndarray] = {"encoder.embedding.positions": rng.normal(size=(n, 16)).astype(np.float32)}
     for layer in range(LAYERS):
         parts = {
             f"encoder.{layer}.self_attention": attention(rng, n, n),
             f"decoder.{layer}.self_attention": attention(rng, m, m, causal=True),
             f"decoder.{layer}.cross_attention": attention(rng, m, n),
         }
-        probes |= {f"{name}.{point}": array for name, part in parts.items() for point, array in part.items()}
+        activations |= {f"{name}.{point}": array for name, part in parts.items() for point, array in part.items()}
     sizes = {"d_model": 16, "n_heads": HEADS, "positions": "sinusoidal"}
     return Trace(
-        "transformer", "translation", sizes, read, written, inputs, steps(written), probes, finish="end",
+        "transformer", "translation", sizes, read, written, inputs, steps(written), activations, finish_reason="eos",
         tree=beam(written),
     )  # fmt: skip
 
@@ -88,17 +88,17 @@ def translation(source: Sequence[str], target: Sequence[str], *, seed: int = 0) 
 def continuation(prompt: Sequence[str], target: Sequence[str], *, seed: int = 0) -> Trace:
     """The trace of a GPT."""
     rng = np.random.default_rng(seed)
-    read, written = passage(prompt), passage(target, end=True)
-    inputs = Passage(read.text + written.text, (*read.tokens, *written.tokens[:-1]))
+    read, written = tokenized(prompt), tokenized(target, end=True)
+    inputs = TokenizedText(read.text + written.text, (*read.tokens, *written.tokens[:-1]))
     n = len(inputs.tokens)
-    probes = {
+    activations = {
         f"decoder.{layer}.self_attention.{point}": array
         for layer in range(LAYERS)
         for point, array in attention(rng, n, n, causal=True).items()
     }
     return Trace(
         "gpt", "language-model", {"d_model": 16, "n_heads": HEADS}, read, written, inputs,
-        steps(written, len(read.tokens) - 1), probes, finish="end",
+        steps(written, len(read.tokens) - 1), activations, finish_reason="eos",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""One tiny model of every family, and of every way in which they differ."""
+"""One tiny model of every family and variant."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,37 +16,37 @@ from sightline.bundle import Bundle
 from sightline.pipelines import Pipeline, pipeline_for
 
 SENTENCE = "the cat sat on the mat"
-LLAMA = {"positions": "rotary", "n_heads": 4, "n_kv_heads": 2, "norm": "rms", "activation": "swiglu", "bias": False}
+LLAMA = {"positions": "rope", "n_heads": 4, "n_kv_heads": 2, "norm": "rms", "activation": "swiglu", "bias": False}
 
 BUNDLES: dict[str, Callable[[], Bundle]] = {
     "transformer": translator_bundle,
-    "pre-norm": lambda: translator_bundle(norm_order="pre", positions="learned"),
+    "pre-norm": lambda: translator_bundle(pre_norm=True, positions="learned"),
     "two vocabularies": two_vocabularies_bundle,
     "languages": many_languages_bundle,
     "chat": chat_bundle,
     "gpt": generator_bundle,
-    "llama": lambda: generator_bundle(**LLAMA, tied_output=False),
-    "post-norm gpt": lambda: generator_bundle(norm_order="post"),
+    "llama": lambda: generator_bundle(**LLAMA, tie_embeddings=False),
+    "post-norm gpt": lambda: generator_bundle(pre_norm=False),
     "filler": filler_bundle,
     "classifier": classifier_bundle,
     "tagger": lambda: classifier_bundle(per_word=True),
 }
-WRITERS = ["transformer", "pre-norm", "two vocabularies", "gpt", "llama"]
-READERS = ["filler", "classifier", "tagger"]
-TRANSFORMERS = WRITERS[:3]
+GENERATORS = ["transformer", "pre-norm", "two vocabularies", "gpt", "llama"]
+ENCODERS = ["filler", "classifier", "tagger"]
+TRANSFORMERS = GENERATORS[:3]
 
 
 @cache
 def pipeline(name: str) -> Pipeline:
-    """Return the pipeline of a kind of model, always the same: who changes it must copy it."""
+    """Return the pipeline of a kind of model, always the same object: copy it before changing it."""
     return pipeline_for(BUNDLES[name]())
 
 
-def asked(name: str) -> dict[str, object]:
-    """Return what must be said to trace with this model."""
+def trace_options(name: str) -> dict[str, object]:
+    """Return the options that this model needs for a trace."""
     return {"to": "de"} if name == "languages" else {}
 
 
 def text_for(name: str) -> str:
-    """Return a text that this model has something to say about."""
+    """Return a text for this model."""
     return "the [MASK] sat on the [MASK]" if name == "filler" else SENTENCE

@@ -1,4 +1,4 @@
-"""What a trace shows is what the model computes when nobody looks: whole or step by step, cached, in a beam, padded."""
+"""A trace shows what the model computes without hooks: whole or step by step, cached, in a beam, padded."""
 
 import copy
 import itertools
@@ -8,20 +8,20 @@ import pytest
 import torch
 
 from sightline.decoding import StepOutput, search, search_beams
-from sightline.model import Bert, Recorder, Transformer
-from sightline.model.probe import IDLE
+from sightline.model import ActivationCache, Bert, Transformer
+from sightline.model.hooks import NO_HOOKS
 from sightline.tracing import EVERYTHING
 
-from .models import BUNDLES, READERS, SENTENCE, TRANSFORMERS, WRITERS, asked, pipeline, text_for
+from .models import BUNDLES, ENCODERS, GENERATORS, SENTENCE, TRANSFORMERS, pipeline, text_for, trace_options
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 
 
-def ids(passage) -> list[int]:
-    return [token.id for token in passage.tokens]
+def ids(text) -> list[int]:
+    return [token.id for token in text.tokens]
 
 
-def started(model, trace, probe=IDLE):
+def started(model, trace, hooks=NO_HOOKS):
     """Return a fresh decoding state that has seen all but the last token before the first step, and that token."""
     source = torch.tensor([ids(trace.source)])
     if isinstance(model, Transformer):
@@ -38,18 +38,18 @@ def stepped(model, trace, *patterns: str) -> list[dict[str, torch.Tensor]]:
     with torch.inference_mode():
         state, [token] = started(model, trace)
         for chosen in ids(trace.target):
-            recorder = Recorder(*patterns)
-            _, state = model.step(torch.tensor([[token]]), state, probe=recorder)
-            seen.append(recorder.seen)
+            cache = ActivationCache(*patterns)
+            _, state = model.step(torch.tensor([[token]]), state, hooks=cache)
+            seen.append(cache.seen)
             token = chosen
     return seen
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_attention_of_every_step_is_that_of_cached_decoding(name, beam):
     work = pipeline(name)
-    trace = work.trace(SENTENCE, beam=beam, **asked(name))
+    trace = work.trace(SENTENCE, beam_size=beam, **trace_options(name))
     for step, seen in zip(trace.steps, stepped(work.model.eval(), trace, "*.weights"), strict=True):
         assert set(seen) == {point for point in trace.names if point.startswith("decoder")}
         for point, weights in seen.items():
@@ -59,48 +59,48 @@ def test_attention_of_every_step_is_that_of_cached_decoding(name, beam):
             assert not whole[:, now.shape[1] :].any()
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_attention_mixes_values_as_the_fused_kernel_does_at_every_cached_step(name):
-    """Watching `mixed` alone leaves the kernel in its place: this is the fast path itself."""
+    """Watching `head_outputs` alone leaves the kernel in its place: this is the fast path itself."""
     work = pipeline(name)
-    trace = work.trace(SENTENCE, probes=EVERYTHING, **asked(name))
-    for step, seen in zip(trace.steps, stepped(work.model.eval(), trace, "decoder.*.mixed"), strict=True):
+    trace = work.trace(SENTENCE, activations=EVERYTHING, **trace_options(name))
+    for step, seen in zip(trace.steps, stepped(work.model.eval(), trace, "decoder.*.head_outputs"), strict=True):
         for point, mixed in seen.items():
-            attention = point.removesuffix(".mixed")
+            attention = point.removesuffix(".head_outputs")
             weights, values = trace.attention(attention), trace[f"{attention}.value"]
             values = values.repeat(len(weights) // len(values), axis=0)
             np.testing.assert_allclose((weights @ values)[:, step.row], mixed[0, :, 0].numpy(), **CLOSE)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_attention_mixes_values_as_the_fused_kernel_does_in_a_reader(name):
     work = pipeline(name)
-    trace = work.trace(text_for(name), probes=EVERYTHING)
-    recorder = Recorder("*.mixed")
+    trace = work.trace(text_for(name), activations=EVERYTHING)
+    cache = ActivationCache("*.head_outputs")
     with torch.inference_mode():
-        work.model.eval()(torch.tensor([ids(trace.source)]), probe=recorder)
-    for point, mixed in recorder.seen.items():
-        attention = point.removesuffix(".mixed")
+        work.model.eval()(torch.tensor([ids(trace.source)]), hooks=cache)
+    for point, mixed in cache.seen.items():
+        attention = point.removesuffix(".head_outputs")
         weights = trace.attention(attention) @ trace[f"{attention}.value"]
         np.testing.assert_allclose(weights, mixed[0].numpy(), **CLOSE)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_trace_writes_and_weighs_what_the_untraced_search_does(name, beam):
     work = pipeline(name)
-    trace = work.trace(SENTENCE, beam=beam, **asked(name))
-    settings = work.settings(beam=beam)
-    with work.at_work():
+    trace = work.trace(SENTENCE, beam_size=beam, **trace_options(name))
+    settings = work.settings(beam_size=beam)
+    with work.inference_mode():
         if isinstance(work.model, Transformer):
-            untraced = search(*work.begin([ids(trace.source)], settings))[0][0]
+            untraced = search(*work.prepare_search([ids(trace.source)], settings))[0][0]
         else:
             context = [ids(trace.source)]
-            from sightline.pipelines.steps import step_of
+            from sightline.pipelines.steps import make_step
 
-            untraced = search(step_of(work.model), work.prefilled(context), work.request(context, settings))[0][0]
+            untraced = search(make_step(work.model), work.prefill(context), work.build_request(context, settings))[0][0]
     assert tuple(ids(trace.target)) == untraced.ids
-    assert trace.finish == untraced.finish
+    assert trace.finish_reason == untraced.finish_reason
     found = [step.log_probability for step in trace.steps]
     assert found == pytest.approx(untraced.token_log_probabilities, abs=1e-5)
     assert [step.choice.id for step in trace.steps] == list(untraced.ids)
@@ -117,25 +117,25 @@ class Followed:
         return Followed(self.state.reorder(rows), [self.prefixes[row] for row in rows.tolist()])
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_attention_of_every_hypothesis_is_what_the_beam_saw(name):
     work = pipeline(name)
-    trace = work.trace(SENTENCE, beam=3, hypotheses=True, **asked(name))
-    settings, source, looks = work.settings(beam=3), ids(trace.source), {}
+    trace = work.trace(SENTENCE, beam_size=3, hypotheses=True, **trace_options(name))
+    settings, source, weights_by_prefix = work.settings(beam_size=3), ids(trace.source), {}
 
     def step(newest, followed):
-        recorder = Recorder("decoder.*.weights")
-        logits, state = work.model.step(newest[:, None], followed.state, probe=recorder)
+        cache = ActivationCache("decoder.*.weights")
+        logits, state = work.model.step(newest[:, None], followed.state, hooks=cache)
         prefixes = [(*prefix, int(token)) for prefix, token in zip(followed.prefixes, newest, strict=True)]
         for row, prefix in enumerate(prefixes):
-            looks[prefix[1:]] = {point: weights[row, :, 0].numpy() for point, weights in recorder.seen.items()}
+            weights_by_prefix[prefix[1:]] = {point: weights[row, :, 0].numpy() for point, weights in cache.seen.items()}
         return StepOutput(logits, Followed(state, prefixes))
 
-    with work.at_work():
+    with work.inference_mode():
         if isinstance(work.model, Transformer):
-            _, state, request = work.begin([source], settings)
+            _, state, request = work.prepare_search([source], settings)
         else:
-            state, request = work.prefilled([source]), work.request([source], settings)
+            state, request = work.prefill([source]), work.build_request([source], settings)
         result = search_beams(step, Followed(state, [()]), request)
     assert result.hypotheses[0][0].ids == tuple(ids(trace.target))
     tree = trace.tree
@@ -143,33 +143,33 @@ def test_attention_of_every_hypothesis_is_what_the_beam_saw(name):
     for place, node in enumerate(tree.nodes):
         written = tuple(tree.nodes[at].id for at in tree.path(place)[:-1])
         for point, shown in tree.attention.items():
-            seen = looks[written][point]
+            seen = weights_by_prefix[written][point]
             np.testing.assert_allclose(shown[:, node.row, : seen.shape[1]], seen, **CLOSE)
             assert not shown[:, node.row, seen.shape[1] :].any()
 
 
 @pytest.mark.parametrize("name", BUNDLES)
-def test_every_point_of_the_model_is_foreseen_with_its_shape(name):
-    """What the recorder of a plain pass sees is exactly what a trace of everything holds."""
+def test_every_hook_point_is_listed_with_its_shape(name):
+    """What an activation cache records is exactly what a trace of everything holds."""
     work = pipeline(name)
-    trace = work.trace(text_for(name), probes=EVERYTHING, **asked(name))
-    recorder = Recorder("*")
+    trace = work.trace(text_for(name), activations=EVERYTHING, **trace_options(name))
+    cache = ActivationCache("*")
     source = torch.tensor([ids(trace.source)])
     with torch.inference_mode():
         model = work.model.eval()
         if isinstance(model, Transformer):
-            model(source, torch.tensor([ids(trace.inputs)]), probe=recorder)
+            model(source, torch.tensor([ids(trace.inputs)]), hooks=cache)
         elif isinstance(model, Bert):
-            hidden = model(source, probe=recorder)
-            head = {"filler": model.masked_words, "tagger": model.token_classes}.get(name)
+            hidden = model(source, hooks=cache)
+            head = {"filler": model.mlm, "tagger": model.token_classification}.get(name)
             if head is None:
-                model.sequence_classes(model.pool(hidden), probe=recorder)
+                model.sequence_classification(model.pool(hidden), hooks=cache)
             else:
-                head(hidden, probe=recorder)
+                head(hidden, hooks=cache)
         else:
-            model(torch.tensor([ids(trace.inputs)]), probe=recorder)
-    assert list(trace.names) == list(recorder.seen)
-    for point, value in recorder.seen.items():
+            model(torch.tensor([ids(trace.inputs)]), hooks=cache)
+    assert list(trace.names) == list(cache.seen)
+    for point, value in cache.seen.items():
         expected = value.numpy().reshape(trace[point].shape)
         assert np.isneginf(trace[point]).sum() == 0 or point.endswith(".masked")
         np.testing.assert_allclose(trace[point], expected, **CLOSE)
@@ -178,47 +178,49 @@ def test_every_point_of_the_model_is_foreseen_with_its_shape(name):
 @pytest.mark.parametrize("name", ["transformer", "gpt", "filler"])
 def test_trace_shows_what_a_padded_batch_computes_without_its_padding(name):
     work = pipeline(name)
-    trace = work.trace(text_for(name), **asked(name))
+    trace = work.trace(text_for(name), **trace_options(name))
     rows = ids(trace.source) if name == "filler" else ids(trace.inputs)
     padded = torch.tensor([[*rows, 1, 1, 1], [*rows, 2, 3, 4]])
     lengths = torch.tensor([len(rows), len(rows) + 3])
-    recorder = Recorder("*.weights")
+    cache = ActivationCache("*.weights")
     with torch.inference_mode():
         model = work.model.eval()
         if isinstance(model, Transformer):
             source = torch.tensor([[*ids(trace.source), 1], [*ids(trace.source), 2]])
             n_source = source.size(1)
-            memory = model.encode(source, lengths=torch.tensor([n_source - 1, n_source]), packed=True, probe=recorder)
-            model.decode(padded, memory, lengths=lengths, packed=True, probe=recorder)
+            encoder_output = model.encode(
+                source, lengths=torch.tensor([n_source - 1, n_source]), packed=True, hooks=cache
+            )
+            model.decode(padded, encoder_output, lengths=lengths, packed=True, hooks=cache)
         else:
             run = model if isinstance(model, Bert) else model.decode
-            run(padded, lengths=lengths, packed=True, probe=recorder)
-    for point, weights in trace.probes.items():
+            run(padded, lengths=lengths, packed=True, hooks=cache)
+    for point, weights in trace.activations.items():
         _, n_rows, n_keys = weights.shape
-        np.testing.assert_allclose(weights, recorder[point][0, :, :n_rows, :n_keys].numpy(), **CLOSE)
+        np.testing.assert_allclose(weights, cache[point][0, :, :n_rows, :n_keys].numpy(), **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["transformer", "gpt", "llama", "filler"])
 def test_chosen_layers_and_heads_are_parts_of_the_whole(name):
     work = pipeline(name)
-    whole = work.trace(text_for(name), probes=EVERYTHING)
-    part = work.trace(text_for(name), probes=EVERYTHING, layers=[1], heads=[1])
+    whole = work.trace(text_for(name), activations=EVERYTHING)
+    part = work.trace(text_for(name), activations=EVERYTHING, layers=[1], heads=[1])
     assert part.heads == (1,)
     assert whole.heads is None
     assert all(".0." not in point for point in part.names)
-    for point, array in part.probes.items():
+    for point, array in part.activations.items():
         expected = whole[point]
         if len(array) == 1 < len(expected):
             expected = expected[1:2]
         np.testing.assert_allclose(array, expected, **CLOSE)  # elsewhere the kernel has computed
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_target_that_is_given_is_shown_as_if_it_had_been_written(name):
     work = pipeline(name)
-    forced = work.trace(SENTENCE, target="a dog ran", **asked(name))
+    forced = work.trace(SENTENCE, target="a dog ran", **trace_options(name))
     assert forced.forced
-    assert forced.finish is None
+    assert forced.finish_reason is None
     assert forced.target.text == "a dog ran"
     assert forced.target.tokens[-1].special == (name in TRANSFORMERS)
     for step, seen in zip(forced.steps, stepped(work.model.eval(), forced, "*.weights"), strict=True):
@@ -227,24 +229,24 @@ def test_target_that_is_given_is_shown_as_if_it_had_been_written(name):
             np.testing.assert_allclose(forced[point][:, step.row, : now.shape[1]], now, **CLOSE)
 
 
-def test_watching_leaves_the_model_as_it_was():
+def test_tracing_leaves_the_model_unchanged():
     work = copy.deepcopy(pipeline("transformer"))
     work.model.train()
     before = {name: weight.clone() for name, weight in work.model.state_dict().items()}
-    work.trace(SENTENCE, probes=EVERYTHING, knockouts=True)
+    work.trace(SENTENCE, activations=EVERYTHING, head_ablation=True)
     assert work.model.training
     assert all(torch.equal(weight, before[name]) for name, weight in work.model.state_dict().items())
 
 
-def test_prompt_alone_can_be_looked_at():
+def test_prompt_alone_can_be_traced():
     trace = pipeline("gpt").trace(SENTENCE, target="")
     assert trace.steps == ()
     assert trace.inputs.tokens == trace.source.tokens
     assert trace.outputs == (None,) * len(trace.source.tokens)
-    assert trace.readout.ids.shape[1] == len(trace.inputs.tokens)
+    assert trace.logit_lens.ids.shape[1] == len(trace.inputs.tokens)
 
 
-def test_rows_of_attention_sum_to_one_and_never_look_ahead():
+def test_rows_of_attention_sum_to_one_and_are_causal():
     trace = pipeline("gpt").trace(SENTENCE)
     for name in trace.attentions:
         weights = trace.attention(name)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError
-from sightline.tracing import Passage, drawing
+from sightline.tracing import TokenizedText, drawing
 from sightline.tracing.drawing import joining, packing
 
 from .drawn import HOSTILE, drawn_trace
@@ -99,21 +99,21 @@ def test_modules_only_ever_set_texts_as_texts():
 
 def test_packed_weights_keep_five_digits(page):
     trace = drawn_trace(30)
-    packed = data_of(page)["trace"]["probes"]
-    assert packed.keys() == trace.probes.keys()
+    packed = data_of(page)["trace"]["activations"]
+    assert packed.keys() == trace.activations.keys()
     for name, array in packed.items():
-        np.testing.assert_allclose(numbers_of(array), trace.probes[name], rtol=2**-16, atol=0)
+        np.testing.assert_allclose(numbers_of(array), trace.activations[name], rtol=2**-16, atol=0)
 
 
 def test_packing_keeps_zero_one_and_infinity():
     values = np.array([[0, 1, -1, -np.inf, np.float32(1e-30), 0.5]], np.float32)
     described = {"shape": values.shape, "dtype": "float24"}
-    np.testing.assert_allclose(numbers_in(described, packing.three_bytes(values)), values, rtol=2**-16)
+    np.testing.assert_allclose(numbers_in(described, packing.pack_float24(values)), values, rtol=2**-16)
 
 
 def test_weights_of_long_texts_keep_four_decimal_places_and_small_ones_three_digits():
     values = np.concatenate([[0, 1], np.geomspace(1e-6, 1, 10_000)]).astype(np.float32)
-    read = numbers_in({"shape": values.shape, "dtype": "root16"}, packing.two_bytes(values))
+    read = numbers_in({"shape": values.shape, "dtype": "root16"}, packing.pack_root16(values))
     np.testing.assert_allclose(read, values, rtol=0, atol=0.5e-4)
     np.testing.assert_allclose(read, values, rtol=1e-3, atol=0)
     assert list(read[:2]) == [0, 1]
@@ -125,25 +125,25 @@ def test_page_of_two_hundred_tokens_is_under_three_megabytes_and_says_its_precis
     assert len(page) < 3_000_000
     packed = data_of(page)["trace"]
     assert packed["precision"] == "4 decimal places"
-    for name, array in packed["probes"].items():
-        np.testing.assert_allclose(numbers_of(array), trace.probes[name], rtol=0, atol=0.5e-4)
+    for name, array in packed["activations"].items():
+        np.testing.assert_allclose(numbers_of(array), trace.activations[name], rtol=0, atol=0.5e-4)
 
 
 def test_only_what_a_causal_mask_made_zero_is_left_out(page):
-    left_out = {name for name, array in data_of(page)["trace"]["probes"].items() if array.get("causal")}
+    left_out = {name for name, array in data_of(page)["trace"]["activations"].items() if array.get("causal")}
     assert left_out == {f"decoder.{layer}.self_attention.weights" for layer in range(2)}
 
 
 def test_bytes_hold_what_the_json_does():
     trace = drawn_trace(30)
-    data = drawing.bytes_of(trace)
+    data = drawing.pack_bytes(trace)
     length = int.from_bytes(data[:4], "little")
     entries = json.loads(data[4 : 4 + length])
-    assert entries.keys() == json.loads(drawing.json_of(trace)).keys()
-    for name, array in entries["probes"].items():
+    assert entries.keys() == json.loads(drawing.pack_json(trace)).keys()
+    for name, array in entries["activations"].items():
         start = 4 + length + array["start"]
         read = numbers_in(array, data[start : start + array["length"]])
-        np.testing.assert_allclose(read, trace.probes[name], rtol=2**-16, atol=0)
+        np.testing.assert_allclose(read, trace.activations[name], rtol=2**-16, atol=0)
 
 
 def test_code_of_the_page_is_under_200_kilobytes():
@@ -153,20 +153,20 @@ def test_code_of_the_page_is_under_200_kilobytes():
 
 def test_page_takes_only_weights_along(page):
     trace = drawn_trace(30)
-    more = replace(trace, probes={**trace.probes, "encoder.0.output": np.zeros((30, 16), np.float32)})
+    more = replace(trace, activations={**trace.activations, "encoder.0.output": np.zeros((30, 16), np.float32)})
     assert drawing.page(more, title="thirty tokens") == page
 
 
 def test_trace_without_weights_says_what_to_do():
-    with pytest.raises(InputError, match="probes="):
-        drawing.page(replace(drawn_trace(5), probes={}))
+    with pytest.raises(InputError, match="activations="):
+        drawing.page(replace(drawn_trace(5), activations={}))
 
 
 def test_page_too_large_for_a_browser_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(packing, "MAX_PAGE_BYTES", 1000)
     with pytest.raises(InputError, match="fewer heads="):
         drawing.page(drawn_trace(5))
-    assert "not drawn" in drawing.repr_html(drawn_trace(5))
+    assert "cannot be drawn" in drawing.repr_html(drawn_trace(5))
 
 
 def test_notebook_gets_a_frame_that_holds_the_page():
@@ -176,11 +176,13 @@ def test_notebook_gets_a_frame_that_holds_the_page():
     assert re.fullmatch(r'<iframe [^<>]*sandbox="allow-scripts allow-downloads"[^<>]*srcdoc="[^"<>]*"></iframe>', frame)
 
 
-def test_empty_passages_are_drawn():
-    nothing = Passage("", ())
+def test_empty_texts_are_drawn():
+    nothing = TokenizedText("", ())
     trace = drawn_trace(5)
-    encoder = {name: array for name, array in trace.probes.items() if name.startswith("encoder")}
-    bert = replace(trace, family="bert", task=None, target=nothing, inputs=nothing, steps=(), probes=encoder, tree=None)
+    encoder = {name: array for name, array in trace.activations.items() if name.startswith("encoder")}
+    bert = replace(
+        trace, family="bert", task=None, target=nothing, inputs=nothing, steps=(), activations=encoder, tree=None
+    )
     assert data_of(drawing.page(bert))["trace"]["words"]["target"] == []
 
 
@@ -196,9 +198,9 @@ def test_joining_keeps_names_apart_and_in_order():
     assert "const { two } = $b;" in script
 
 
-def test_joining_refuses_circles_and_what_it_does_not_understand():
-    circle = {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}
+def test_joining_refuses_cycles_and_unsupported_imports():
+    cycle = {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}
     with pytest.raises(ValueError, match="a > b > a"):
-        joining.join(circle, "a")
-    with pytest.raises(ValueError, match="not understood"):
+        joining.join(cycle, "a")
+    with pytest.raises(ValueError, match="not supported"):
         joining.join({"a": 'import * as b from "./b.js";\n'}, "a")

@@ -11,10 +11,10 @@ from matplotlib.text import Text
 
 from sightline.errors import InputError
 from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
-from sightline.tracing.figures.attention_lines import FAINTEST, is_drawn
-from sightline.tracing.figures.heads import FINEST, arranged, pooled
+from sightline.tracing.figures.attention_lines import MIN_WEIGHT, is_drawn
+from sightline.tracing.figures.heads import MAX_CELLS, arrange, max_pool
 from sightline.tracing.figures.label import label
-from sightline.tracing.figures.style import TALLEST
+from sightline.tracing.figures.style import MAX_HEIGHT
 
 from .handmade import HEADS, LAYERS, continuation, sentence, translation
 
@@ -76,20 +76,20 @@ def test_every_token_of_a_short_text_is_written(trace):
 def test_light_is_nothing_and_dark_is_all(trace):
     [image] = [image for axes in draw("matrix", trace).axes[:1] for image in axes.get_images()]
     assert (image.norm.vmin, image.norm.vmax) == (0.0, 1.0)
-    greys = image.cmap(image.norm(np.linspace(0, 1, 50)))[:, :3] @ [0.299, 0.587, 0.114]
-    assert (np.diff(greys) < 0).all()
+    grays = image.cmap(image.norm(np.linspace(0, 1, 50)))[:, :3] @ [0.299, 0.587, 0.114]
+    assert (np.diff(grays) < 0).all()
 
 
 def test_lines_are_the_weights_that_count(trace):
     weights = trace.attention(LAST).mean(axis=0)
     drawn = lines(draw("lines", trace))
-    expected = np.sort(weights[(weights >= FAINTEST) | (weights == weights.max(axis=1, keepdims=True))])
+    expected = np.sort(weights[(weights >= MIN_WEIGHT) | (weights == weights.max(axis=1, keepdims=True))])
     np.testing.assert_array_equal(np.sort(np.asarray(drawn.get_array())), expected)
     assert (np.diff(drawn.get_linewidths()) >= 0).all()
 
 
 def test_lines_join_the_tokens_they_belong_to(trace):
-    """The strongest line, drawn last, begins at what is looked at and ends at who looks."""
+    """The strongest line, drawn last, begins at its key and ends at its query."""
     weights = trace.attention(LAST).mean(axis=0)
     row, column = np.unravel_index(weights.argmax(), weights.shape)
     path = lines(draw("lines", trace)).get_paths()[-1].vertices
@@ -99,7 +99,7 @@ def test_lines_join_the_tokens_they_belong_to(trace):
     assert path[-1, 1] == (n - n_rows) / 2 + row + 0.5
 
 
-def test_every_token_that_looks_has_a_line():
+def test_every_query_has_a_line():
     flat = np.full((3, 100), 0.01, np.float32)
     assert is_drawn(flat).any(axis=1).all()
 
@@ -130,14 +130,14 @@ def test_heads_of_one_part_alone(trace):
 
 def test_no_strong_weight_is_lost_when_made_small():
     weights = np.random.default_rng(0).random((200, 130)).astype(np.float32)
-    small = pooled(weights, 4)
+    small = max_pool(weights, 4)
     assert small.shape == (50, 33)
     assert small[3, 7] == weights[12:16, 28:32].max()
 
 
 def test_long_text_is_drawn_in_small_with_a_note():
     figure = draw("heads", translation(sentence(200), sentence(150)))
-    assert max(images(figure)[0].shape) <= FINEST
+    assert max(images(figure)[0].shape) <= MAX_CELLS
     assert any("the largest of 4 × 4 weights" in text for text in texts(figure))
 
 
@@ -180,12 +180,12 @@ def test_title_is_optional(trace):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"layer": 9}, "no layer 9 here: cross-attention has the layers 0, 1"),
-        ({"head": 9}, "no head 9 here: the heads are 0, 1"),
-        ({"attention": "sideways"}, "no attention 'sideways' here: it is one of cross, decoder, encoder"),
+        ({"layer": 9}, "no layer 9: cross-attention has the layers 0, 1"),
+        ({"head": 9}, "no head 9: it has the heads 0, 1"),
+        ({"attention": "sideways"}, "no attention 'sideways': choose one of cross, decoder, encoder"),
     ],
 )
-def test_what_is_not_there_is_said(trace, options, said):
+def test_missing_attentions_are_reported(trace, options, said):
     with pytest.raises(InputError, match=said):
         draw("matrix", trace, **options)
 
@@ -196,17 +196,17 @@ def test_unknown_kind_names_the_nearest(trace):
 
 
 def test_trace_without_weights_says_how_to_get_them(trace):
-    with pytest.raises(InputError, match=r"make it with probes=\('\*\.weights',\)"):
-        draw("heads", replace(trace, probes={}))
+    with pytest.raises(InputError, match=r"trace with activations=\('\*\.weights',\)"):
+        draw("heads", replace(trace, activations={}))
 
 
 def test_chosen_heads_keep_their_numbers(trace):
-    probes = {name: array[1:] for name, array in trace.probes.items() if name.endswith(".weights")}
-    some = replace(trace, probes=probes, heads=(1,))
+    activations = {name: array[1:] for name, array in trace.activations.items() if name.endswith(".weights")}
+    some = replace(trace, activations=activations, heads=(1,))
     matrix, _ = images(draw("matrix", some, head=1))
     np.testing.assert_array_equal(matrix, trace.attention(LAST)[1])
     assert "head 1" in texts(draw("heads", some))
-    with pytest.raises(InputError, match="no head 0 here"):
+    with pytest.raises(InputError, match="no head 0: it has the heads 1"):
         draw("matrix", some, head=0)
 
 
@@ -259,10 +259,10 @@ def test_long_title_stays_on_the_page_and_is_whole(kind, title):
     ("n_layers", "n_heads"), [([2, 2, 2], 4), ([6, 6, 6], 8), ([6, 6, 6], 16), ([12], 12), ([24], 16), ([1], 1)]
 )
 def test_small_matrices_are_never_smaller_than_they_must_be(n_layers, n_heads):
-    """The parts of a large model stand one below the other, where side by side nobody could read them."""
-    cell, places, height = arranged(n_layers, n_heads, PAGE)
+    """The parts of a large model are stacked if they would be unreadable side by side."""
+    cell, places, height = arrange(n_layers, n_heads, PAGE)
     assert cell >= 0.3
-    assert height <= TALLEST
+    assert height <= MAX_HEIGHT
     for number, (left, top) in enumerate(places):
         assert 0 <= left < left + cell * n_heads <= PAGE
         assert top + cell * n_layers[number] <= height

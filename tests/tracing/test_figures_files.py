@@ -14,7 +14,7 @@ import sightline
 from sightline.errors import InputError
 from sightline.tracing.figures import KINDS, draw, save, style
 from sightline.tracing.figures import label as label_module
-from sightline.tracing.figures.label import label, plain
+from sightline.tracing.figures.label import escape_invisible, label
 
 from .handmade import ARABIC, CJK, HEBREW, ODD, sentence, translation
 from .test_figures import drawn
@@ -75,7 +75,7 @@ def test_nothing_invisible_stays_in_a_label():
         text.encode()
     assert label(" dog") == "dog"
     assert label("   ") == "␣␣␣"
-    assert plain("a b\u200cc") == "a b\u200cc"
+    assert escape_invisible("a b\u200cc") == "a b\u200cc"
     assert label(" \u200d") == "\\u200d"  # a joiner with nothing to join
     assert label("x" * 100) == "x" * 15 + "…"
 
@@ -127,11 +127,11 @@ def test_nobody_loads_pyplot_or_a_screen():
     assert run.stdout == "False\n"
 
 
-def test_colours_are_those_of_the_page():
-    """One colour for one idea, on paper as on the screen."""
+def test_colors_are_those_of_the_page():
+    """One color for one idea, on paper as on the screen."""
     theme = (Path(sightline.__file__).parent / "tracing/drawing/theme.css").read_text().partition("}")[0]
     of = dict(re.findall(r"--(\w+): ([^;]+);", theme))
     ours = {"query": style.QUERY, "key": style.KEY, "value": style.VALUE, "weight": style.WEIGHT}
     assert {**ours, "position": style.POSITION} == {name: of[name] for name in (*ours, "position")}
-    for stop, colour in zip((0.0, 0.25, 0.5, 0.75, 1.0), re.findall(r"#[0-9a-f]{6}", of["weights"]), strict=True):
-        assert style.WEIGHTS(stop)[:3] == pytest.approx(matplotlib.colors.to_rgb(colour), abs=0.01)
+    for stop, color in zip((0.0, 0.25, 0.5, 0.75, 1.0), re.findall(r"#[0-9a-f]{6}", of["weights"]), strict=True):
+        assert style.WEIGHTS(stop)[:3] == pytest.approx(matplotlib.colors.to_rgb(color), abs=0.01)

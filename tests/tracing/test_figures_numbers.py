@@ -12,9 +12,9 @@ from matplotlib.collections import LineCollection, PathCollection
 from sightline.errors import InputError
 from sightline.model.registry import build, read_config
 from sightline.tracing.figures import draw
-from sightline.tracing.figures.calculation import MOST_KEYS, digits
-from sightline.tracing.figures.embedding_map import principal
-from sightline.tracing.figures.positions import position_codes, similarities
+from sightline.tracing.figures.calculation import MAX_KEYS, digits
+from sightline.tracing.figures.embedding_map import project
+from sightline.tracing.figures.positions import position_encodings, similarities
 
 from .handmade import D, sentence, translation
 from .test_figures import LAST, images, texts
@@ -38,7 +38,7 @@ def test_calculation_shows_the_vectors(trace):
     np.testing.assert_array_equal(query[0], trace[f"{LAST}.query"][1, 2])
     np.testing.assert_array_equal(np.concatenate(others[0:-1:2]), trace[f"{LAST}.key"][1])
     np.testing.assert_array_equal(np.concatenate(others[1:-1:2]), trace[f"{LAST}.value"][1])
-    np.testing.assert_array_equal(others[-1][0], trace[f"{LAST}.mixed"][1, 2])
+    np.testing.assert_array_equal(others[-1][0], trace[f"{LAST}.head_outputs"][1, 2])
 
 
 def test_calculation_writes_every_number(trace):
@@ -59,32 +59,34 @@ def test_mask_is_shown_as_minus_infinity(trace):
     assert written.count("−∞") == len(trace.target.tokens) - 1
 
 
-def test_calculation_of_a_long_text_shows_the_keys_looked_at_most():
+def test_calculation_of_a_long_text_shows_the_keys_with_the_largest_weights():
     long = translation(sentence(40), sentence(3))
     figure = draw("calculation", long, row=1)
     weights = long[f"{LAST}.weights"][0, 1]
-    assert sum(image.shape == (1, D) for image in images(figure)) == 2 * MOST_KEYS + 2
-    assert f"{40 - MOST_KEYS} others, together" in texts(figure)
-    assert f"{np.sort(weights)[:-MOST_KEYS].sum():.3f}" in texts(figure)
+    assert sum(image.shape == (1, D) for image in images(figure)) == 2 * MAX_KEYS + 2
+    assert f"{40 - MAX_KEYS} others, together" in texts(figure)
+    assert f"{np.sort(weights)[:-MAX_KEYS].sum():.3f}" in texts(figure)
 
 
 def test_calculation_without_its_numbers_says_how_to_get_them(trace):
-    bare = replace(trace, probes={name: array for name, array in trace.probes.items() if name.endswith(".weights")})
-    with pytest.raises(InputError, match=r"has no query, key.* make it with probes=\('\*\.weights', 'decoder.1"):
+    bare = replace(
+        trace, activations={name: array for name, array in trace.activations.items() if name.endswith(".weights")}
+    )
+    with pytest.raises(InputError, match=r"has no query, key.* trace with activations=\('\*\.weights', 'decoder.1"):
         draw("calculation", bare)
 
 
 def test_calculation_refuses_a_row_that_is_not_there(trace):
-    with pytest.raises(InputError, match=r"no row 9 here: decoder\.1\.cross_attention has the rows 0 to 4"):
+    with pytest.raises(InputError, match=r"no row 9: decoder\.1\.cross_attention has the rows 0 to 4"):
         draw("calculation", trace, row=9)
 
 
 def test_shared_keys_are_those_of_the_head(trace):
     """Of four heads in two groups, the third reads the second group's keys."""
-    probes = dict(trace.probes)
-    for point in ("query", "scores", "scaled", "masked", "weights", "mixed"):
-        probes[f"{LAST}.{point}"] = np.repeat(probes[f"{LAST}.{point}"], 2, axis=0)
-    grouped = replace(trace, probes=probes, model={**trace.model, "n_heads": 4, "n_kv_heads": 2})
+    activations = dict(trace.activations)
+    for point in ("query", "scores", "scaled", "masked", "weights", "head_outputs"):
+        activations[f"{LAST}.{point}"] = np.repeat(activations[f"{LAST}.{point}"], 2, axis=0)
+    grouped = replace(trace, activations=activations, model={**trace.model, "n_heads": 4, "n_kv_heads": 2})
     _, first_key, *_ = images(draw("calculation", grouped, head=2))
     np.testing.assert_array_equal(first_key[0], trace[f"{LAST}.key"][1, 0])
 
@@ -120,7 +122,7 @@ def test_beam_of_many_steps_fits_a_page():
 
 
 def test_trace_without_a_beam_says_so(trace):
-    with pytest.raises(InputError, match="has no beam: make it with beam=4"):
+    with pytest.raises(InputError, match="has no beam search: trace with beam_size=4"):
         draw("beam", replace(trace, tree=None))
 
 
@@ -141,18 +143,18 @@ def test_positions_are_those_of_the_model():
 
 def test_learned_positions_end_where_the_model_ends():
     learned = model("learned")
-    codes = position_codes(learned, n=64)
+    codes = position_encodings(learned, n=64)
     np.testing.assert_array_equal(codes, learned.embedding.positions.weight.detach().numpy())
 
 
 def test_rotary_positions_are_their_angles():
-    codes = position_codes(model("rotary"), n=5)
+    codes = position_encodings(model("rope"), n=5)
     np.testing.assert_allclose(codes[:, 0], np.sin(np.arange(5)), atol=1e-6)
     np.testing.assert_allclose(codes[:, 1], np.cos(np.arange(5)), atol=1e-6)
 
 
 def test_curves_are_columns_of_the_matrix():
-    figure = draw("positions", model("sinusoidal"), n=10, depths=[1, 4])
+    figure = draw("positions", model("sinusoidal"), n=10, dimensions=[1, 4])
     codes = images(figure)[0]
     [curves] = [axes.lines for axes in figure.axes if axes.lines]
     for curve, depth in zip(curves, (1, 4), strict=True):
@@ -164,7 +166,7 @@ def test_positions_of_a_trace_are_those_that_were_added(trace):
 
 
 def test_model_without_positions_says_so():
-    with pytest.raises(InputError, match="no codes of positions"):
+    with pytest.raises(InputError, match="no position encodings"):
         draw("positions", model("none"))
 
 
@@ -216,7 +218,7 @@ def test_map_has_a_point_for_each_word(vectors):
 def test_principal_directions_keep_distances_in_a_plane():
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(20, 2)) @ np.linalg.qr(rng.normal(size=(7, 2)))[0].T
-    flat, shares = principal(plane)
+    flat, shares = project(plane)
     assert shares.sum() == pytest.approx(1)
     np.testing.assert_allclose(
         np.linalg.norm(flat[:, None] - flat, axis=-1), np.linalg.norm(plane[:, None] - plane, axis=-1), atol=1e-9
@@ -224,7 +226,7 @@ def test_principal_directions_keep_distances_in_a_plane():
 
 
 def test_map_of_one_word_is_a_point():
-    flat, shares = principal(np.ones((1, 5)))
+    flat, shares = project(np.ones((1, 5)))
     assert (flat == 0).all()
     assert (shares == 0).all()
 
@@ -235,5 +237,5 @@ def test_map_of_a_trace_is_refused(trace):
 
 
 def test_model_without_words_is_refused():
-    with pytest.raises(InputError, match=r"no list of words \(words.txt\)"):
-        draw("embeddings", SimpleNamespace(bundle=SimpleNamespace(words=())))
+    with pytest.raises(InputError, match=r"no word list \(words.txt\)"):
+        draw("embeddings", Vectors([], []))

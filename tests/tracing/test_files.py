@@ -1,4 +1,4 @@
-"""A trace survives the disk; what is no trace is refused in one line, and nothing of it is run."""
+"""A saved trace loads equal; an invalid one is refused in one line, and nothing in it is executed."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from sightline.errors import InputError, ModelFileError
 from sightline.tracing import EVERYTHING, Trace
 
 from .hostile import CASES
-from .models import BUNDLES, SENTENCE, asked, pipeline, text_for
+from .models import BUNDLES, SENTENCE, pipeline, text_for, trace_options
 
 
 def same(one: object, other: object) -> bool:
@@ -33,14 +33,16 @@ def same(one: object, other: object) -> bool:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "trace"
-    pipeline("transformer").trace(SENTENCE, beam=3, hypotheses=True, knockouts=True).save(folder)
+    pipeline("transformer").trace(SENTENCE, beam_size=3, hypotheses=True, head_ablation=True).save(folder)
     return folder
 
 
 @pytest.mark.parametrize("name", BUNDLES)
 def test_saved_trace_loads_equal(name, tmp_path):
-    beam = {} if name in ("filler", "classifier", "tagger") else {"beam": 3, "hypotheses": True}
-    trace = pipeline(name).trace(text_for(name), probes=EVERYTHING, knockouts=True, heads=[0], **beam, **asked(name))
+    beam = {} if name in ("filler", "classifier", "tagger") else {"beam_size": 3, "hypotheses": True}
+    trace = pipeline(name).trace(
+        text_for(name), activations=EVERYTHING, head_ablation=True, heads=[0], **beam, **trace_options(name)
+    )
     trace.save(tmp_path / "trace")
     assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["trace.json", "trace.safetensors"]
     assert same(Trace.load(tmp_path / "trace"), trace)
@@ -48,13 +50,13 @@ def test_saved_trace_loads_equal(name, tmp_path):
 
 
 def test_trace_in_half_precision_is_half_as_large_and_nearly_equal(tmp_path):
-    trace = pipeline("transformer").trace(SENTENCE, probes=EVERYTHING)
+    trace = pipeline("transformer").trace(SENTENCE, activations=EVERYTHING)
     for half in (False, True):
         trace.save(tmp_path / str(half), half=half)
     whole, part = ((tmp_path / str(half) / "trace.safetensors").stat().st_size for half in (False, True))
     assert part < 0.7 * whole
     loaded = Trace.load(tmp_path / "True")
-    for name, array in trace.probes.items():
+    for name, array in trace.activations.items():
         assert loaded[name].dtype == np.float32
         np.testing.assert_allclose(loaded[name], array, rtol=2e-3, atol=1e-3)
 
@@ -64,10 +66,10 @@ def test_saving_again_replaces_a_trace_and_nothing_else(saved, tmp_path):
     trace.save(tmp_path / "trace")
     trace.save(tmp_path / "trace" / "trace.json")
     (tmp_path / "trace" / "thesis.tex").touch()
-    with pytest.raises(ModelFileError, match=r"holds what is not part of a trace \(thesis.tex\)"):
+    with pytest.raises(ModelFileError, match=r"contains files that are not part of a trace \(thesis.tex\)"):
         trace.save(tmp_path / "trace")
     (tmp_path / "file").touch()
-    with pytest.raises(ModelFileError, match="cannot be replaced by the folder of a trace"):
+    with pytest.raises(ModelFileError, match="cannot be replaced by a trace folder"):
         trace.save(tmp_path / "file")
 
 
@@ -93,12 +95,12 @@ def test_hostile_trace_is_refused_in_one_line(saved, tmp_path, monkeypatch, case
     assert not (tmp_path / "canary").exists()
 
 
-def test_folder_that_is_not_there_is_said_plainly(tmp_path):
-    with pytest.raises(ModelFileError, match="is missing: this is not the folder of a trace"):
+def test_missing_folder_is_reported(tmp_path):
+    with pytest.raises(ModelFileError, match="is missing: this is not a trace folder"):
         Trace.load(tmp_path / "nowhere")
 
 
 def test_json_on_disk_has_a_format_and_the_version_that_wrote_it(saved):
     entries = json.loads((saved / "trace.json").read_text())
-    assert entries["format"] == 1
+    assert entries["format"] == 2
     assert entries["sightline"] == Trace.load(saved).sightline

@@ -3,18 +3,18 @@
 import pytest
 
 from .drawn import PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
-from .models import asked, pipeline, text_for
+from .models import pipeline, text_for, trace_options
 from .test_page_in_browser import opened
 
 __all__ = ["opened"]
 
 pytestmark = pytest.mark.browser
 
-LEAST_CONTRAST = 4.5
+MIN_CONTRAST = 4.5
 
 UNREADABLE = """least => {
   const part = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-  const luminance = (colour) => colour.slice(0, 3).reduce((sum, value, k) => sum + [0.2126, 0.7152, 0.0722][k] * part(value), 0);
+  const luminance = (color) => color.slice(0, 3).reduce((sum, value, k) => sum + [0.2126, 0.7152, 0.0722][k] * part(value), 0);
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const read = (text) => {
     canvas.clearRect(0, 0, 1, 1);
@@ -40,8 +40,8 @@ UNREADABLE = """least => {
     let opacity = 1;
     for (let at = node; at !== null; at = at.parentElement) opacity *= Number(getComputedStyle(at).opacity);
     const ground = behind(node);
-    const colour = read(node.localName === "text" ? style.fill : style.color);
-    const seen = over([...colour.slice(0, 3), colour[3] * opacity], ground);
+    const color = read(node.localName === "text" ? style.fill : style.color);
+    const seen = over([...color.slice(0, 3), color[3] * opacity], ground);
     const [light, dark] = [luminance(seen), luminance(ground)].sort((a, b) => b - a);
     const contrast = (light + 0.05) / (dark + 0.05);
     if (contrast < least) found.push(`${node.localName}.${node.getAttribute("class")} ${own.slice(0, 20)} ${contrast.toFixed(2)}`);
@@ -69,19 +69,19 @@ def test_every_text_stands_out_from_what_is_behind_it(opened, texts, theme):
     shown = opened(drawn_trace(12, texts), theme=theme, address="#step=4")
     for key in ("l", "w", "m"):
         shown.page.keyboard.press(key)
-        assert shown.page.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+        assert shown.page.evaluate(UNREADABLE, MIN_CONTRAST) == []
 
 
 @pytest.mark.parametrize("name", ["gpt", "filler", "tagger", "transformer"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_family_fits_a_phone_and_can_be_read(opened, name, theme):
-    trace = pipeline(name).trace(text_for(name), knockouts=True, **asked(name))
+    trace = pipeline(name).trace(text_for(name), head_ablation=True, **trace_options(name))
     shown = opened(trace, width=390, height=844, theme=theme)
     for key in ("l", "w", "m"):
         shown.page.keyboard.press(key)
         assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert shown.page.evaluate(CUT) == []
-        assert shown.page.evaluate(UNREADABLE, LEAST_CONTRAST) == []
+        assert shown.page.evaluate(UNREADABLE, MIN_CONTRAST) == []
 
 
 def test_whatever_is_reached_by_keyboard_shows_that(opened):

@@ -11,7 +11,7 @@ from browser import FRAMES, HEARD, PATIENCE
 from sightline.tracing import Trace, drawing
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
-from .models import WRITERS, asked, pipeline, text_for
+from .models import GENERATORS, pipeline, text_for, trace_options
 
 pytestmark = pytest.mark.browser
 
@@ -22,14 +22,14 @@ CELLS = """([rows, columns]) => {
   const [left, top, step] = canvas.dataset.plan.split(" ").map(Number);
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   const inside = step < 4 ? 0 : 2;
-  const colours = [];
+  const colors = [];
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const at = 4 * ((top + row * step + inside) * canvas.width + left + column * step + inside);
-      colours.push(pixels[at], pixels[at + 1], pixels[at + 2]);
+      colors.push(pixels[at], pixels[at + 1], pixels[at + 2]);
     }
   }
-  return colours.join(" ");
+  return colors.join(" ");
 }"""
 
 
@@ -123,12 +123,12 @@ class Shown:
 
 
 def stops(name: str, *, dark: bool) -> np.ndarray:
-    """The colours of a scale, read from the stylesheet."""
+    """The colors of a scale, read from the stylesheet."""
     found = re.findall(rf"--{name}: ([^;]+);", drawing.stylesheet())[int(dark)]
     return np.array([[int(part.strip()[at : at + 2], 16) for at in (1, 3, 5)] for part in found.split(",")], float)
 
 
-def colours(weights: np.ndarray, *, dark: bool = False) -> np.ndarray:
+def colors(weights: np.ndarray, *, dark: bool = False) -> np.ndarray:
     """What each cell should look like."""
     ends = stops("weights", dark=dark)
     at = np.floor(weights * 255 + 0.5) / 255 * (len(ends) - 1)
@@ -136,7 +136,7 @@ def colours(weights: np.ndarray, *, dark: bool = False) -> np.ndarray:
 
 
 def cells(opened: Opened, rows: int, columns: int) -> np.ndarray:
-    """The colour of each cell of the matrix that is on the screen, near its upper left corner."""
+    """The color of each cell of the matrix that is on the screen, near its upper left corner."""
     numbers = opened.page.evaluate(CELLS, [rows, columns]).split(" ")
     return np.array(numbers, float).reshape(rows, columns, 3)
 
@@ -149,21 +149,21 @@ def cells(opened: Opened, rows: int, columns: int) -> np.ndarray:
 @pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
 def test_page_shows_every_token_and_stays_in_its_width(opened, n, texts, size):
     shown = opened(drawn_trace(n, texts), width=size[0], height=size[1])
-    assert shown.count(".strip[data-passage=source] .token") == n
-    assert shown.count(".strip[data-passage=target] .token") == n
+    assert shown.count(".strip[data-sequence=source] .token") == n
+    assert shown.count(".strip[data-sequence=target] .token") == n
     assert shown.count("#attention svg .unit") == 2 * n
     assert shown.count(".tile") == 24
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert shown.count("main img, main script") == 0
     shown.page.keyboard.press("w")
-    assert shown.count(".strip[data-passage=source] .token") == len(shown.trace.source.words())
+    assert shown.count(".strip[data-sequence=source] .token") == len(shown.trace.source.words())
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("name", ["transformer", "languages", "chat", "gpt", "llama", "filler", "classifier", "tagger"])
 def test_every_family_is_drawn(opened, name):
-    settings = {"beam": 2, "hypotheses": True} if name in WRITERS else {}
-    trace = pipeline(name).trace(text_for(name), knockouts=True, **settings, **asked(name))
+    settings = {"beam_size": 2, "hypotheses": True} if name in GENERATORS else {}
+    trace = pipeline(name).trace(text_for(name), head_ablation=True, **settings, **trace_options(name))
     shown = opened(trace)
     for key in "wmwl":
         shown.page.keyboard.press(key)
@@ -178,17 +178,17 @@ def test_every_family_is_drawn(opened, name):
 
 @pytest.mark.parametrize("n", [5, 30, 200])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_matrix_has_the_colours_of_the_weights(opened, n, theme):
+def test_matrix_has_the_colors_of_the_weights(opened, n, theme):
     trace = drawn_trace(n)
     shown = opened(trace, theme=theme, address=f"#heads={HEAD}.2&picture=matrix")
-    expected = colours(trace.attention(HEAD)[2], dark=theme == "dark")
+    expected = colors(trace.attention(HEAD)[2], dark=theme == "dark")
     assert np.abs(cells(shown, n, n) - expected).max() <= 2  # a step of the scale
 
 
 def test_several_heads_are_drawn_as_their_mean(opened):
     trace = drawn_trace(5)
     shown = opened(trace, address=f"#heads={HEAD}.1,{HEAD}.2&picture=matrix")
-    assert np.abs(cells(shown, 5, 5) - colours(trace.attention(HEAD)[1:3].mean(axis=0))).max() <= 2
+    assert np.abs(cells(shown, 5, 5) - colors(trace.attention(HEAD)[1:3].mean(axis=0))).max() <= 2
     assert shown.text("#attention-title").startswith("Mean of 2 heads")
 
 
@@ -220,23 +220,23 @@ def test_lines_are_as_thick_as_their_weights(opened):
     trace = drawn_trace(5)
     shown = opened(trace, address=f"#heads={HEAD}.0&step=2")
     read = "paths => paths.map(p => [+p.dataset.row, +p.dataset.column, +p.getAttribute('stroke-width')])"
-    drawn = shown.page.eval_on_selector_all("#attention .quiet path", read)
+    drawn = shown.page.eval_on_selector_all("#attention .all-lines path", read)
     weights = trace.attention(HEAD)[0]
     assert {(row, column) for row, column, _ in drawn} == set(zip(*np.nonzero(weights >= 0.01), strict=True))
     for row, column, width in drawn:
         assert width == pytest.approx(0.6 + 7 * weights[row, column], abs=0.001)
-    lit = shown.page.eval_on_selector_all("#attention .loud path", read)
+    lit = shown.page.eval_on_selector_all("#attention .selected-lines path", read)
     assert {row for row, _, _ in lit} == {1}
 
 
 def test_long_texts_draw_the_heaviest_lines_and_say_so(opened):
     trace = drawn_trace(200)
     shown = opened(trace, address=f"#heads={HEAD}.0")
-    count = shown.count("#attention .quiet path")
+    count = shown.count("#attention .all-lines path")
     assert 200 < count <= 300
     heaviest = np.sort(trace.attention(HEAD)[0].ravel())[::-1][:count]
     note = shown.text("#attention .note")
-    assert note.startswith(f"The {count} heaviest of 40,000 lines")
+    assert note.startswith(f"The {count} largest of 40,000 weights")
     assert float(re.search(r"([\d.]+) %", note)[1]) == pytest.approx(100 * heaviest.sum() / 200, rel=0.01)
 
 
@@ -246,15 +246,15 @@ def test_film_shows_the_candidates_of_each_step(opened):
     for number, step in enumerate(trace.steps):
         assert f"{number + 1} of 5" in shown.text(".step-label")
         expected = [short(candidate.probability) for candidate in step.candidates]
-        assert shown.texts(".film-body .candidate .number") == expected
+        assert shown.texts(".candidates-now .candidate .number") == expected
         bars = shown.page.eval_on_selector_all(
-            ".film-body .bar", "bars => bars.map(b => +b.style.getPropertyValue('--share'))"
+            ".candidates-now .bar", "bars => bars.map(b => +b.style.getPropertyValue('--share'))"
         )
         np.testing.assert_allclose(bars, [candidate.probability for candidate in step.candidates], rtol=1e-5)
         looks = np.sort(trace.attention(HEAD)[0, number])[::-1][:4]
-        assert shown.texts(".look .number") == [short(weight) for weight in looks]
+        assert shown.texts(".attended .number") == [short(weight) for weight in looks]
         shown.page.keyboard.press("ArrowRight")
-    assert shown.page.locator("[aria-label='One step on']").is_disabled()
+    assert shown.page.locator("[aria-label='Next step']").is_disabled()
 
 
 def test_keys_step_play_and_go_back(opened):
@@ -298,15 +298,15 @@ def test_heads_are_opened_by_click_added_by_shift_and_walked_by_arrows(opened):
 def test_pointing_at_a_token_follows_it_everywhere(opened):
     trace = drawn_trace(6)
     shown = opened(trace, address="#heads=decoder.1.self_attention.0")
-    shown.page.locator(".strip[data-passage=target] .token").nth(2).hover()
-    assert shown.page.locator(".strip[data-passage=target] .token.looks").get_attribute("data-place") == "2"
+    shown.page.locator(".strip[data-sequence=target] .token").nth(2).hover()
+    assert shown.page.locator(".strip[data-sequence=target] .token.is-query").get_attribute("data-index") == "2"
     # What is written third is what the decoder reads fourth.
-    assert shown.page.locator("#attention .unit.looks").first.get_attribute("data-unit") == "3"
+    assert shown.page.locator("#attention .unit.is-query").first.get_attribute("data-unit") == "3"
 
 
 def test_hostile_texts_are_shown_as_texts(opened):
     shown = opened(drawn_trace(13, HOSTILE))
-    tokens = shown.texts(".strip[data-passage=source] .token")
+    tokens = shown.texts(".strip[data-sequence=source] .token")
     assert tokens[0] == "<img src=x onerro…"
     assert tokens[3] == "U+202Eevil"
     assert tokens[4] == "U+2028"
@@ -316,7 +316,7 @@ def test_hostile_texts_are_shown_as_texts(opened):
 def test_right_to_left_texts_run_from_the_right(opened):
     shown = opened(drawn_trace(6, RIGHT_TO_LEFT))
     lefts = shown.page.eval_on_selector_all(
-        ".strip[data-passage=source] .token", "chips => chips.map(chip => chip.getBoundingClientRect().left)"
+        ".strip[data-sequence=source] .token", "chips => chips.map(chip => chip.getBoundingClientRect().left)"
     )
     assert all(first > second for first, second in pairwise(lefts))
 
@@ -331,26 +331,26 @@ def test_alignment_never_comes_without_its_warning(opened):
     assert shown.page.locator("#alignment .warning").is_visible()
 
 
-def test_effects_of_silence_are_the_numbers_of_the_trace(opened):
+def test_effects_of_ablation_are_the_numbers_of_the_trace(opened):
     trace = drawn_trace(5)
     shown = opened(trace)
-    numbers = [float(text.replace("−", "-")) for text in shown.texts("#worth td.number")]
-    np.testing.assert_allclose(numbers, trace.knockouts.total.ravel(), rtol=0.006)
-    shown.page.locator("#worth input").check()
+    numbers = [float(text.replace("−", "-")) for text in shown.texts("#head-ablation td.number")]
+    np.testing.assert_allclose(numbers, trace.head_ablation.total.ravel(), rtol=0.006)
+    shown.page.locator("#head-ablation input").check()
     shown.page.keyboard.press("Escape")
-    numbers = [float(text.replace("−", "-")) for text in shown.texts("#worth td.number")]
-    np.testing.assert_allclose(numbers, trace.knockouts.steps[:, :, 0].ravel(), rtol=0.006)
+    numbers = [float(text.replace("−", "-")) for text in shown.texts("#head-ablation td.number")]
+    np.testing.assert_allclose(numbers, trace.head_ablation.steps[:, :, 0].ravel(), rtol=0.006)
 
 
-def test_readout_shows_the_top_tokens_after_every_layer(opened):
+def test_logit_lens_shows_the_top_tokens_after_every_layer(opened):
     trace = drawn_trace(5)
     shown = opened(trace)
     cells_ = shown.page.eval_on_selector_all(
-        "#lens td.read", "cells => cells.map(c => +c.style.getPropertyValue('--share'))"
+        "#logit-lens td.read", "cells => cells.map(c => +c.style.getPropertyValue('--share'))"
     )
-    np.testing.assert_allclose(cells_, trace.readout.probabilities[:, :, 0].ravel(), rtol=1e-4)
-    numbers = shown.texts("#lens .layer .candidate .number")
-    assert numbers == [short(share) for share in trace.readout.probabilities[:, 0].ravel()]
+    np.testing.assert_allclose(cells_, trace.logit_lens.probabilities[:, :, 0].ravel(), rtol=1e-4)
+    numbers = shown.texts("#logit-lens .layer .candidate .number")
+    assert numbers == [short(share) for share in trace.logit_lens.probabilities[:, 0].ravel()]
 
 
 def test_tree_shows_every_hypothesis_with_its_probability(opened):
@@ -388,8 +388,8 @@ def test_notebook_frame_draws_too(browser, tmp_path):
 
 def test_steps_stay_in_reach_of_the_thumb(opened):
     shown = opened(drawn_trace(30), width=390, height=844)
-    shown.page.locator("#worth").scroll_into_view_if_needed()
+    shown.page.locator("#head-ablation").scroll_into_view_if_needed()
     box = shown.page.locator(".stepper").bounding_box()
     assert box["y"] + box["height"] == pytest.approx(844, abs=1)
-    shown.page.locator("[aria-label='One step on']").click()
+    shown.page.locator("[aria-label='Next step']").click()
     assert "2 of 30" in shown.text(".step-label")

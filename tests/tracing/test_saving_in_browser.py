@@ -18,7 +18,7 @@ __all__ = ["opened"]
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
-VIEWS = ["sentence", "lines", "glance", "film", "alignment", "tree", "lens", "worth"]
+VIEWS = ["sentence", "lines", "head-grid", "decoding-steps", "alignment", "tree", "logit-lens", "head-ablation"]
 
 
 def button(shown: Opened, view: str, kind: str):
@@ -128,7 +128,7 @@ def test_saved_picture_holds_what_was_scrolled_away(opened):
 @pytest.mark.parametrize("words", [HOSTILE, RIGHT_TO_LEFT], ids=["hostile", "right-to-left"])
 def test_strange_texts_are_saved_as_texts(opened, words):
     shown = opened(drawn_trace(13, words))
-    for view in ("sentence", "lines", "film", "tree", "lens"):
+    for view in ("sentence", "lines", "decoding-steps", "tree", "logit-lens"):
         picture = parsed(saved(shown, view, "SVG"))
         assert not list(picture.iter(f"{SVG}script")), view
         assert not list(picture.iter(f"{SVG}image")), view

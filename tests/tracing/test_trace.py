@@ -13,34 +13,34 @@ from sightline import tracing
 from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.pipelines import pipeline_for
-from sightline.tracing.passage import Token, group
+from sightline.tracing.tokenized_text import Token, group_words
 
-from .models import BUNDLES, READERS, SENTENCE, WRITERS, asked, pipeline, text_for
+from .models import BUNDLES, ENCODERS, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 
 EVERY = pytest.mark.parametrize("name", BUNDLES)
 TEXTS = st.text(st.sampled_from("the cat 漢字ไทย👩\u200d👧 \n\tü.éשָׁ"), min_size=1, max_size=14)
 
 
 @EVERY
-def test_trace_is_sound_and_holds_plain_values(name):
-    trace = pipeline(name).trace(text_for(name), probes="*", knockouts=True, **asked(name))
+def test_trace_is_consistent_and_holds_plain_values(name):
+    trace = pipeline(name).trace(text_for(name), activations="*", head_ablation=True, **trace_options(name))
     assert list(trace.problems()) == []
-    assert all(type(array) is np.ndarray and array.dtype == np.float32 for array in trace.probes.values())
+    assert all(type(array) is np.ndarray and array.dtype == np.float32 for array in trace.activations.values())
     assert all(type(value) in (str, int, float, bool, type(None)) for value in trace.model.values())
 
 
 @EVERY
 def test_tokens_stand_where_their_text_is(name):
-    trace = pipeline(name).trace(text_for(name), **asked(name))
+    trace = pipeline(name).trace(text_for(name), **trace_options(name))
     assert trace.source.text == text_for(name)
     for token in trace.source.tokens:
         if not token.special:
             assert trace.source.text[token.start : token.end].strip() == token.text.strip()
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATORS)
 def test_rows_of_the_decoder_read_one_token_and_choose_the_next(name):
-    trace = pipeline(name).trace(SENTENCE, **asked(name))
+    trace = pipeline(name).trace(SENTENCE, **trace_options(name))
     read, chosen = trace.inputs.tokens, trace.outputs
     assert len(trace.steps) == len(trace.target.tokens)
     assert [token for token in chosen if token is not None] == list(trace.target.tokens)
@@ -51,13 +51,13 @@ def test_rows_of_the_decoder_read_one_token_and_choose_the_next(name):
         assert step.choice.text == token.text
 
 
-@pytest.mark.parametrize("name", [*WRITERS, "chat", "languages"])
-def test_trace_tells_of_the_text_that_is_written_without_it(name):
+@pytest.mark.parametrize("name", [*GENERATORS, "chat", "languages"])
+def test_trace_has_the_text_that_is_generated_without_it(name):
     work = pipeline(name)
     written = {"chat": lambda: work.reply([SENTENCE]), "gpt": lambda: work.generate(SENTENCE)}
     written["llama"] = written["gpt"]
-    plain = written.get(name, lambda: work.translate(SENTENCE, **asked(name)))()
-    assert work.trace(SENTENCE, **asked(name)).target.text == plain
+    plain = written.get(name, lambda: work.translate(SENTENCE, **trace_options(name)))()
+    assert work.trace(SENTENCE, **trace_options(name)).target.text == plain
 
 
 def test_filler_finds_what_fill_finds():
@@ -104,9 +104,9 @@ def test_turns_of_a_conversation_are_one_source():
     assert trace.source.text == "hello\nthe cat"
 
 
-def test_model_without_a_head_can_be_looked_at():
-    trace = pipeline_for(Bundle(tiny_model("bert", MASKING, heads=[]), MASKING)).trace(SENTENCE, knockouts=True)
-    assert (trace.steps, trace.readout, trace.knockouts) == ((), None, None)
+def test_model_without_a_head_can_be_traced():
+    trace = pipeline_for(Bundle(tiny_model("bert", MASKING, heads=[]), MASKING)).trace(SENTENCE, head_ablation=True)
+    assert (trace.steps, trace.logit_lens, trace.head_ablation) == ((), None, None)
     assert trace.attentions == ("encoder.0.self_attention", "encoder.1.self_attention")
 
 
@@ -114,7 +114,7 @@ def test_model_without_a_head_can_be_looked_at():
 @pytest.mark.parametrize("text", ["", "  "])
 def test_nothing_cannot_be_traced(name, text):
     with pytest.raises(InputError, match="the text is empty: there is nothing to trace"):
-        pipeline(name).trace(text, **asked(name))
+        pipeline(name).trace(text, **trace_options(name))
 
 
 def test_empty_prompt_is_where_a_document_begins():
@@ -139,13 +139,13 @@ def test_model_that_is_asked_for_too_little_is_said_plainly():
     """The plain pipeline has no words to write."""
     from sightline.pipelines import Pipeline
 
-    with pytest.raises(InputError, match="a GPT is traced at work: by a Translator, a Chat or a Generator"):
+    with pytest.raises(InputError, match="a GPT is traced while it generates: use a Translator, a Chat or a Generator"):
         Pipeline(BUNDLES["gpt"]()).trace(SENTENCE)
 
 
 @EVERY
 def test_candidates_are_the_likeliest_and_what_was_chosen(name):
-    trace = pipeline(name).trace(text_for(name), candidates=2, **asked(name))
+    trace = pipeline(name).trace(text_for(name), candidates=2, **trace_options(name))
     for step in trace.steps:
         values = [one.probability for one in step.candidates]
         assert values == sorted(values, reverse=True)
@@ -165,7 +165,7 @@ def test_what_was_chosen_is_shown_however_unlikely(name):
 
 @EVERY
 def test_axes_of_an_attention_are_its_tokens(name):
-    trace = pipeline(name).trace(text_for(name), **asked(name))
+    trace = pipeline(name).trace(text_for(name), **trace_options(name))
     for attention in trace.attentions:
         rows, columns = trace.axes(attention)
         assert trace.attention(attention).shape[1:] == (len(rows), len(columns))
@@ -174,7 +174,7 @@ def test_axes_of_an_attention_are_its_tokens(name):
 
 @EVERY
 def test_attention_between_words_is_still_a_share(name):
-    trace = pipeline(name).trace(text_for(name), **asked(name))
+    trace = pipeline(name).trace(text_for(name), **trace_options(name))
     words = trace.words()
     for attention, weights in words.attention.items():
         rows, columns = words.axes(attention)
@@ -198,9 +198,9 @@ def test_attention_between_words_is_summed_over_columns_and_averaged_over_rows()
 @pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "characters"])
 @given(text=TEXTS)
 def test_every_token_is_part_of_one_word_in_order(tokenizer, text):
-    spans, ids = tokenizer.spans(text), tokenizer.encode(text)
+    spans, ids = tokenizer.offsets(text), tokenizer.encode(text)
     tokens = [Token(id_, tokenizer.token_text(id_), *span) for id_, span in zip(ids, spans, strict=True)]
-    words = group(text, tokens)
+    words = group_words(text, tokens)
     assert [place for word in words for place in word.tokens] == list(range(len(tokens)))
     for word in words:
         assert word.text == text[word.start : word.end]
@@ -209,29 +209,29 @@ def test_every_token_is_part_of_one_word_in_order(tokenizer, text):
 def test_words_are_what_stands_between_blanks_or_a_token_where_there_are_none():
     def words(text: str) -> list[str]:
         tokens = [Token(0, text[at], at, at + 1) for at in range(len(text))]
-        return [word.text for word in group(text, tokens) if word.text.strip()]
+        return [word.text for word in group_words(text, tokens) if word.text.strip()]
 
     assert words("the cat, ja") == ["the", "cat,", "ja"]
     assert words("漢字 ok") == ["漢", "字", "ok"]
     assert words("שלום עולם") == ["שלום", "עולם"]
 
 
-def test_probe_that_is_not_there_is_said_plainly():
+def test_missing_activation_is_reported_with_the_nearest_name():
     trace = pipeline("transformer").trace(SENTENCE)
-    with pytest.raises(InputError, match=r"no probe 'decoder.0.cross_atention.weights'; nearest: decoder.0.cross"):
+    with pytest.raises(InputError, match=r"no activation 'decoder.0.cross_atention.weights'; nearest: decoder.0.cross"):
         trace.attention("decoder.0.cross_atention")
 
 
-@pytest.mark.parametrize("name", ["transformer", *READERS])
+@pytest.mark.parametrize("name", ["transformer", *ENCODERS])
 def test_json_for_browsers_holds_the_same_numbers(name):
-    trace = pipeline(name).trace(text_for(name), probes=("*.masked", "*.weights"), **asked(name))
+    trace = pipeline(name).trace(text_for(name), activations=("*.masked", "*.weights"), **trace_options(name))
     entries = json.loads(trace.to_json(digits=4))
-    for point, array in trace.probes.items():
-        shown = entries["probes"][point]
+    for point, array in trace.activations.items():
+        shown = entries["activations"][point]
         data = np.array([-np.inf if number is None else number for number in shown["data"]]).reshape(shown["shape"])
         np.testing.assert_allclose(data, array, rtol=1e-3)
     assert entries["source"]["tokens"][0]["text"] == trace.source.tokens[0].text
-    assert list(json.loads(trace.to_json(probes=("encoder.0.self_attention.weights",)))["probes"]) == [
+    assert list(json.loads(trace.to_json(activations=("encoder.0.self_attention.weights",)))["activations"]) == [
         "encoder.0.self_attention.weights"
     ]
 
@@ -239,20 +239,20 @@ def test_json_for_browsers_holds_the_same_numbers(name):
 def test_packed_json_is_shorter_and_right_to_three_digits():
     import base64
 
-    trace = pipeline("transformer").trace(SENTENCE, probes=("*.masked", "*.weights"))
+    trace = pipeline("transformer").trace(SENTENCE, activations=("*.masked", "*.weights"))
     packed, plain = trace.to_json(packed=True), trace.to_json()
     entries = json.loads(packed)
-    for point, array in trace.probes.items():
-        shown = entries["probes"][point]
+    for point, array in trace.activations.items():
+        shown = entries["activations"][point]
         data = np.frombuffer(base64.b64decode(shown["data"]), dtype=np.dtype(shown["dtype"]).newbyteorder("<"))
         np.testing.assert_allclose(data.reshape(shown["shape"]), array, rtol=1e-3, atol=1e-7)
     assert len(packed) < len(plain)
 
 
 def test_packed_numbers_too_large_for_half_precision_stay_whole():
-    from sightline.tracing.plain import packed_array
+    from sightline.tracing.serialization import encode_base64
 
-    shown = packed_array(np.array([1e6, -np.inf], dtype=np.float32))
+    shown = encode_base64(np.array([1e6, -np.inf], dtype=np.float32))
     assert shown["dtype"] == "float32"
 
 

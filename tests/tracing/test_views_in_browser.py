@@ -17,25 +17,25 @@ OTHER = (" ein", " Hund", " läuft")
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="/theme.css"><title>views</title>
 <div id="left"></div><div id="right"></div><script type="module">
 import { lines } from "./lines.js";
-import { lookAt, show } from "./looking.js";
+import { createStore, showTrace } from "./trace_store.js";
 import { matrix } from "./matrix.js";
-import { readTrace } from "./reading.js";
+import { readTrace } from "./read_trace.js";
 
 const as = { json: (answer) => answer.json(), text: (answer) => answer.text(), bin: (answer) => answer.arrayBuffer() };
 const fetched = async (name, kind) => readTrace(await as[kind](await fetch(`./${name}.${kind}`)));
-const store = lookAt(await fetched("one", location.hash.slice(1)));
+const store = createStore(await fetched("one", location.hash.slice(1)));
 const removals = ["left", "right"].map((id, at) => [lines, matrix][at](document.getElementById(id), store));
 window.studio = {
   store,
-  another: async () => show(store, await fetched("two", location.hash.slice(1))),
+  another: async () => showTrace(store, await fetched("two", location.hash.slice(1))),
   remove: (at) => removals[at](),
 };
 </script>"""
 
 WHOLE = """async () => {
   const { draw } = await import("./page.js");
-  const { show } = await import("./looking.js");
-  const { readTrace } = await import("./reading.js");
+  const { showTrace } = await import("./trace_store.js");
+  const { readTrace } = await import("./read_trace.js");
   document.body.replaceChildren(document.createElement("main"));
   const { store, remove } = draw(document.querySelector("main"), await (await fetch("./one.plain")).json(), "live");
   const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => {
@@ -44,7 +44,7 @@ WHOLE = """async () => {
   })));
   const seen = [await drawn()];
   for (const name of ["gpt", "filler", "one"]) {
-    show(store, readTrace(await (await fetch(`./${name}.bin`)).arrayBuffer()));
+    showTrace(store, readTrace(await (await fetch(`./${name}.bin`)).arrayBuffer()));
     seen.push(await drawn());
   }
   remove();
@@ -60,9 +60,9 @@ def address():
     files |= {f"/{name}.js": ("text/javascript", source.encode()) for name, source in drawing.modules().items()}
     for name, trace in traces.items():
         for kind, type_ in (("json", "application/json"), ("text", "text/plain")):
-            files[f"/{name}.{kind}"] = (type_, drawing.json_of(trace).encode())
+            files[f"/{name}.{kind}"] = (type_, drawing.pack_json(trace).encode())
         files[f"/{name}.plain"] = ("application/json", trace.to_json().encode())
-        files[f"/{name}.bin"] = ("application/octet-stream", drawing.bytes_of(trace))
+        files[f"/{name}.bin"] = ("application/octet-stream", drawing.pack_bytes(trace))
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

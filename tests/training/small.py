@@ -1,4 +1,4 @@
-"""One small batch for each family, and what is learned from it."""
+"""One small batch for each family, and its loss."""
 
 import torch
 from torch import Tensor
@@ -34,5 +34,5 @@ def mean_loss(model: Model, batch: Batch) -> Tensor:
 
 
 def generators_now() -> dict[str, object]:
-    """Where the generators stand that models draw from; Python's own the checker of types draws from, too."""
-    return {name: state for name, state in RandomStates.now().to_entries().items() if name != "python"}
+    """States of the generators that models use; Python's own is also used by the type checker."""
+    return {name: state for name, state in RandomStates.capture().to_entries().items() if name != "python"}

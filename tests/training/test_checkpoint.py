@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.training.average import mean_of_files
+from sightline.training.averaging import average_files
 from sightline.training.checkpoint import load, resume, save
-from sightline.training.rotation import checkpoints
+from sightline.training.retention import list_checkpoints
 from sightline.training.state import Progress
 
 from .toy import SETTINGS, fingerprint, new_state, train
@@ -38,32 +38,32 @@ def test_checkpoint_brings_everything_back(tmp_path):
     state = trained(5)  # in the middle of an accumulation
     state.progress = replace(state.progress, skipped=3, seconds=0.1, best_step=1)
     state.metrics |= {"loss": 1 / 3, "sample": "ein Hund läuft", "none": None}
-    path = save(state, tmp_path, keep_last=3)
+    path = save(state, tmp_path, keep_checkpoints=3)
     other = new_state(seed=9)
     assert load(other, path) == []
     assert fingerprint(other) == fingerprint(state)
-    assert set(fingerprint(other)) == {"model", "optimizer", "average", "gradients", "progress", "metrics"}
+    assert set(fingerprint(other)) == {"model", "optimizer", "ema", "gradients", "progress", "metrics"}
 
 
 def test_checkpoint_brings_the_random_generators_back(tmp_path):
     state = trained()
-    path = save(state, tmp_path, keep_last=1)
+    path = save(state, tmp_path, keep_checkpoints=1)
     expected = np.random.standard_normal(3).tolist(), torch.randn(3).tolist()  # noqa: NPY002
     load(state, path)
     assert (np.random.standard_normal(3).tolist(), torch.randn(3).tolist()) == expected  # noqa: NPY002
 
 
 def test_checkpoint_forgets_gradients_and_memories_that_it_does_not_have(tmp_path):
-    path = save(new_state(), tmp_path, keep_last=1)
+    path = save(new_state(), tmp_path, keep_checkpoints=1)
     state = trained(4)
     load(state, path)
-    assert set(state.tensors()) == {"model", "average"}
+    assert set(state.tensors()) == {"model", "ema"}
 
 
 def test_checkpoint_without_an_average_is_complete(tmp_path):
-    settings = replace(SETTINGS, average_decay=0.0)
+    settings = replace(SETTINGS, ema_decay=0.0)
     state = trained(settings=settings)
-    path = save(state, tmp_path, keep_last=1)
+    path = save(state, tmp_path, keep_checkpoints=1)
     other = new_state(settings=settings)
     load(other, path)
     assert fingerprint(other) == fingerprint(state)
@@ -80,7 +80,7 @@ def test_checkpoint_without_an_average_is_complete(tmp_path):
 def test_checkpoint_of_half_precision_is_exact(tmp_path, kind):
     state = new_state()
     state.model.to(kind)
-    path = save(state, tmp_path, keep_last=1)
+    path = save(state, tmp_path, keep_checkpoints=1)
     other = new_state(seed=9)
     other.model.to(kind)
     load(other, path)
@@ -90,12 +90,12 @@ def test_checkpoint_of_half_precision_is_exact(tmp_path, kind):
 def test_checkpoint_keeps_a_score_that_is_not_a_number_as_nothing(tmp_path):
     state = new_state()
     state.metrics = {"loss": float("inf"), "score": float("nan"), "steps": 3}
-    load(state, save(state, tmp_path, keep_last=1))
+    load(state, save(state, tmp_path, keep_checkpoints=1))
     assert state.metrics == {"loss": None, "score": None, "steps": 3}
 
 
 def test_checkpoint_can_be_checked_with_sha256sum(tmp_path):
-    path = save(trained(), tmp_path, keep_last=1)
+    path = save(trained(), tmp_path, keep_checkpoints=1)
     for line in (path / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split("  ")
         assert hashlib.sha256((path / name).read_bytes()).hexdigest() == digest
@@ -105,18 +105,18 @@ def test_checkpoint_can_be_checked_with_sha256sum(tmp_path):
 def test_weights_of_checkpoints_can_be_averaged(tmp_path):
     state = new_state()
     for _ in range(3):
-        train(state, SETTINGS, n_batches=SETTINGS.accumulate)
-        save(state, tmp_path, keep_last=3)
-    means = mean_of_files([path / "model.safetensors" for path in checkpoints(tmp_path)])
+        train(state, SETTINGS, n_batches=SETTINGS.gradient_accumulation)
+        save(state, tmp_path, keep_checkpoints=3)
+    means = average_files([path / "model.safetensors" for path in list_checkpoints(tmp_path)])
     assert {name: tuple(mean.shape) for name, mean in means.items()} == state.shapes()
 
 
 def test_same_step_is_replaced(tmp_path):
     """A signal may come in the middle of the accumulation after a checkpoint."""
     state = trained(3)
-    save(state, tmp_path, keep_last=2)
+    save(state, tmp_path, keep_checkpoints=2)
     train(state, SETTINGS, n_batches=1)
-    save(state, tmp_path, keep_last=2)
+    save(state, tmp_path, keep_checkpoints=2)
     other = new_state(seed=9)
     resume(other, tmp_path)
     assert other.progress.accumulated == 1
@@ -130,17 +130,17 @@ def test_resume_of_an_empty_folder_is_nothing(tmp_path):
 
 def test_damaged_newest_checkpoint_falls_back_with_one_sentence(tmp_path):
     state = trained(3)
-    save(state, tmp_path, keep_last=3)
+    save(state, tmp_path, keep_checkpoints=3)
     expected = fingerprint(state)
     train(state, SETTINGS, n_batches=3)
-    newest = save(state, tmp_path, keep_last=3)
+    newest = save(state, tmp_path, keep_checkpoints=3)
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
     other = new_state(seed=9)
     resumed = resume(other, tmp_path)
     assert resumed.path == tmp_path / "step-00000001"
     (note,) = resumed.notes
-    assert note == f"{weights}: is damaged: it is not what was written, says SHA256SUMS; going back to step-00000001"
+    assert note == f"{weights}: is damaged: its digest differs from SHA256SUMS; falling back to step-00000001"
     assert fingerprint(other) == expected
 
 
@@ -148,14 +148,14 @@ def test_run_whose_checkpoints_are_all_damaged_is_refused_with_the_newest(tmp_pa
     state = trained(3)
     for _ in range(2):
         train(state, SETTINGS, n_batches=3)
-        (save(state, tmp_path, keep_last=3) / "state.json").write_text("{")
+        (save(state, tmp_path, keep_checkpoints=3) / "state.json").write_text("{")
     with pytest.raises(ModelFileError, match=r"step-00000003.state\.json"):
         resume(state, tmp_path)
 
 
 @pytest.mark.parametrize("file", ["SHA256SUMS", "state.json", "model.safetensors", "optimizer.safetensors"])
 def test_any_flipped_bit_is_noticed(tmp_path, file):
-    path = save(trained(), tmp_path, keep_last=1)
+    path = save(trained(), tmp_path, keep_checkpoints=1)
     data = (path / file).read_bytes()
     state = new_state()
     before = fingerprint(state)
@@ -178,45 +178,45 @@ def test_any_flipped_bit_is_noticed(tmp_path, file):
         ("dtype", "bfloat16", "dtype was bfloat16 and is float32"),
     ],
 )
-def test_other_circumstances_are_said_in_a_sentence(tmp_path, monkeypatch, name, value, sentence):
+def test_changed_environment_is_noted(tmp_path, monkeypatch, name, value, sentence):
     state = trained()
     real = {"torch": torch.__version__, "threads": torch.get_num_threads(), "device": "cpu", "dtype": "float32"}
     with monkeypatch.context() as patch:
         patch.setattr("sightline.training.checkpoint.environment", lambda model: {**real, name: value})
-        save(state, tmp_path, keep_last=1)
+        save(state, tmp_path, keep_checkpoints=1)
     resumed = resume(state, tmp_path)
-    assert resumed.notes == (
-        f"{sentence}: the run goes on, but not to the last bit as it would have without the change",
-    )
+    assert resumed.notes == (f"{sentence}: the run continues, but not bit-identical to an uninterrupted one",)
 
 
 def test_other_optimizer_is_refused(tmp_path):
-    path = save(trained(), tmp_path, keep_last=1)
+    path = save(trained(), tmp_path, keep_checkpoints=1)
     state = new_state(settings=replace(SETTINGS, optimizer="muon"))
-    with pytest.raises(RefusedError, match="was made with AdamW, but the settings ask for Muon and AdamW: resume with"):
+    with pytest.raises(
+        RefusedError, match="was saved with AdamW, but the settings ask for Muon and AdamW: resume with"
+    ):
         load(state, path)
 
 
-@pytest.mark.parametrize(("then", "now", "sentence"), [(0.9, 0.0, "has a running"), (0.0, 0.9, "has no running")])
-def test_average_that_comes_or_goes_is_refused(tmp_path, then, now, sentence):
-    path = save(trained(settings=replace(SETTINGS, average_decay=then)), tmp_path, keep_last=1)
-    with pytest.raises(RefusedError, match=f"{sentence}.*resume with the average_decay the run began with"):
-        load(new_state(settings=replace(SETTINGS, average_decay=now)), path)
+@pytest.mark.parametrize(("then", "now", "sentence"), [(0.9, 0.0, "has EMA weights"), (0.0, 0.9, "has no EMA weights")])
+def test_ema_that_differs_from_the_settings_is_refused(tmp_path, then, now, sentence):
+    path = save(trained(settings=replace(SETTINGS, ema_decay=then)), tmp_path, keep_checkpoints=1)
+    with pytest.raises(RefusedError, match=f"{sentence}.*resume with the run's original ema_decay"):
+        load(new_state(settings=replace(SETTINGS, ema_decay=now)), path)
 
 
 def test_checkpoint_of_another_model_is_refused(tmp_path):
-    path = save(trained(family="bert"), tmp_path, keep_last=1)
-    with pytest.raises(ModelFileError, match="does not fit the model that is trained: missing: decoder"):
+    path = save(trained(family="bert"), tmp_path, keep_checkpoints=1)
+    with pytest.raises(ModelFileError, match="does not fit the model in training: missing: decoder"):
         load(new_state("gpt"), path)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_spoiled_weights_are_not_saved_over_good_ones(tmp_path, value):
     state = trained(3)
-    save(state, tmp_path, keep_last=1)
+    save(state, tmp_path, keep_checkpoints=1)
     state.model.output.weight.data[0, 0] = value
     with pytest.raises(SightlineError, match=r"not saved: embedding.tokens.weight \(model\) holds NaN or infinity"):
-        save(at_step(state, 2), tmp_path, keep_last=1)
+        save(at_step(state, 2), tmp_path, keep_checkpoints=1)
     assert resume(new_state(), tmp_path).path == tmp_path / "step-00000001"
 
 
@@ -224,7 +224,7 @@ def test_spoiled_gradients_are_saved_and_judged_by_their_update(tmp_path):
     """A signal in the middle of an accumulation must not lose the run because a batch gave NaN."""
     state = trained(4)
     state.model.output.weight.grad[0, 0] = float("nan")
-    path = save(state, tmp_path, keep_last=1)
+    path = save(state, tmp_path, keep_checkpoints=1)
     other = new_state()
     load(other, path)
     assert fingerprint(other) == fingerprint(state)
@@ -234,19 +234,19 @@ def test_spoiled_gradients_are_saved_and_judged_by_their_update(tmp_path):
 def test_weights_of_a_type_that_would_be_rounded_are_not_saved(tmp_path):
     state = new_state()
     state.model.double()
-    with pytest.raises(SightlineError, match=r"is torch\.float64, not a float of 32 or 16 bits"):
-        save(state, tmp_path, keep_last=1)
+    with pytest.raises(SightlineError, match=r"is torch\.float64, not a 32-bit or 16-bit float"):
+        save(state, tmp_path, keep_checkpoints=1)
 
 
-def test_metrics_that_are_a_history_are_not_saved(tmp_path):
+def test_metrics_that_are_too_large_are_not_saved(tmp_path):
     state = new_state()
     state.metrics = {f"loss at step {step}": 0.123456789 for step in range(40_000)}
-    with pytest.raises(SightlineError, match="their history belongs in the log"):
-        save(state, tmp_path, keep_last=1)
+    with pytest.raises(SightlineError, match=r"their history belongs in metrics\.jsonl"):
+        save(state, tmp_path, keep_checkpoints=1)
 
 
 def test_state_says_what_made_it(tmp_path):
-    entries = json.loads((save(trained(), tmp_path, keep_last=1) / "state.json").read_text())
+    entries = json.loads((save(trained(), tmp_path, keep_checkpoints=1) / "state.json").read_text())
     assert entries["optimizer"] == ["AdamW"]
     assert entries["environment"]["torch"] == torch.__version__
     assert Progress(**entries["progress"]).step == 1

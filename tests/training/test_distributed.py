@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from sightline.training.distributed import Rank, joined_rank
+from sightline.training.distributed import Rank, join_process_group
 
 from .toy import digest, summed_loss, tiny_model
 
@@ -27,9 +27,9 @@ def test_one_process_is_a_rank_that_changes_nothing(monkeypatch):
     model = tiny_model()
     backward(model, slice(0, 4))
     before = digest(gradients(model).values())
-    with joined_rank() as rank:
+    with join_process_group() as rank:
         assert type(rank) is Rank
-        assert (rank.index, rank.world, rank.is_main) == (0, 1, True)
+        assert (rank.index, rank.world_size, rank.is_main) == (0, 1, True)
         rank.barrier()
         assert rank.sum(1.5, 2) == [1.5, 2]
         rank.sum_gradients(model.parameters())
@@ -40,8 +40,8 @@ def work_as(index: int, folder: Path) -> None:
     """What each of the two processes does: half the batch, then everybody's sum."""
     model = tiny_model("bert")
     unused = model.embedding.segments.weight.requires_grad_(requires_grad=False)
-    with joined_rank() as rank:
-        assert (rank.index, rank.world, rank.is_main) == (index, 2, index == 0)
+    with join_process_group() as rank:
+        assert (rank.index, rank.world_size, rank.is_main) == (index, 2, index == 0)
         backward(model, slice(2 * index, 2 * index + 2))
         if index:
             model.embedding.positions.weight.grad = None  # this rank had nothing to say about them

@@ -19,7 +19,7 @@ from .toy import FAMILIES, SETTINGS, digest, fingerprint, new_state, train
 
 def tried(state: TrainingState, family: str = "gpt", **changes) -> Estimate:
     batches = [small_batch(family), small_batch(family, length=7)]
-    asked = {"n_updates": 10, "accumulate": 1, **changes}
+    asked = {"n_updates": 10, "gradient_accumulation": 1, **changes}
     return estimate(state.model, batches, total_loss, optimizer=state.optimizer, **asked)
 
 
@@ -37,13 +37,13 @@ def test_run_is_the_same_to_the_last_bit_with_and_without_the_trial(family, opti
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_resumed_run_keeps_its_pending_gradients_and_what_its_optimiser_remembers(accumulate):
+@pytest.mark.parametrize("gradient_accumulation", [1, 3])
+def test_resumed_run_keeps_its_pending_gradients_and_what_its_optimizer_remembers(gradient_accumulation):
     state = new_state()
     train(state, SETTINGS, n_batches=5)  # an update, and two batches that wait for the next
     before, generators = fingerprint(state), generators_now()
     rates = [group["lr"] for part in state.optimizer.parts for group in part.param_groups]
-    tried(state, accumulate=accumulate)
+    tried(state, gradient_accumulation=gradient_accumulation)
     assert fingerprint(state) == before
     assert generators_now() == generators
     assert [group["lr"] for part in state.optimizer.parts for group in part.param_groups] == rates
@@ -62,7 +62,7 @@ def test_everything_is_put_back_when_the_trial_fails():
     with pytest.raises(MemoryError):
         estimate(
             state.model, [small_batch("gpt")], failing,
-            n_updates=1, accumulate=1, optimizer=state.optimizer,
+            n_updates=1, gradient_accumulation=1, optimizer=state.optimizer,
         )  # fmt: skip
     assert fingerprint(state) == before
     assert not any(part.training for part in state.model.modules())
@@ -75,7 +75,7 @@ def test_gradient_that_is_not_finite_neither_spoils_the_weights_nor_saves_the_ti
     before = digest(state.model.parameters())
     estimate(
         state.model, [small_batch("gpt")], lambda model, batch: total_loss(model, batch) * float("inf"),
-        n_updates=1, accumulate=1, optimizer=state.optimizer,
+        n_updates=1, gradient_accumulation=1, optimizer=state.optimizer,
     )  # fmt: skip
     assert digest(state.model.parameters()) == before
     assert updates
@@ -86,7 +86,7 @@ def test_time_is_that_of_all_batches_and_updates(monkeypatch):
     """On a clock that goes on by a second whenever it is read, everything takes one second."""
     seconds = iter(range(10_000))
     monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(seconds)))
-    found = tried(new_state(), n_updates=10, accumulate=3)
+    found = tried(new_state(), n_updates=10, gradient_accumulation=3)
     assert found.seconds == 10 * (3 + 1)
     assert found.tokens_per_second == 3 * 15 / 4
 
@@ -121,7 +121,7 @@ def test_what_is_set_aside_is_not_counted(monkeypatch):
     ],
 )
 def test_estimate_is_said_in_a_sentence(found, sentence):
-    assert found.sentence() == sentence
+    assert found.describe() == sentence
 
 
 @MAY_FORK
@@ -151,10 +151,10 @@ def test_peak_is_counted_from_the_trial_and_asked_when_all_is_in_memory(monkeypa
         events.append(batch.n_ids)
         return total_loss(model, batch)
 
-    monkeypatch.setattr(module, "forget_peak", lambda: events.append("forgotten"))
+    monkeypatch.setattr(module, "reset_peak_memory", lambda: events.append("forgotten"))
     monkeypatch.setattr(module, "peak_memory", asked)
     batches = [small_batch("gpt"), small_batch("gpt", length=7)]
-    estimate(state.model, batches, loss, n_updates=1, accumulate=1, optimizer=state.optimizer)
+    estimate(state.model, batches, loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
     small, large = (batch.n_ids for batch in batches)
     assert events[:5] == ["forgotten", large, large, True, small]
 
@@ -166,11 +166,11 @@ from training.small import small_batch, total_loss
 from training.toy import new_state, SETTINGS
 from sightline.training.estimate import CLEAR_REFS, estimate, peak_memory
 state = new_state("gpt", d_model=64, d_ff=256, vocab_size=30_000, max_length=128)
-state.average = None
+state.ema = None
 ballast = torch.ones(90_000_000)  # reading the data took more than training will
 del ballast
 batch = small_batch("gpt", n_rows=8, length=60, words=30_000)
-found = estimate(state.model, [batch], total_loss, n_updates=1, accumulate=1, optimizer=state.optimizer)
+found = estimate(state.model, [batch], total_loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
 CLEAR_REFS.write_text("5")
 for step in range(1, 4):
     total_loss(state.model, batch).backward()

@@ -28,7 +28,7 @@ def scramble_generators() -> None:
 
 
 def test_stops_are_within_accumulation_and_between_updates():
-    assert {stop % SETTINGS.accumulate for stop in STOPS} == {0, 1, 2}
+    assert {stop % SETTINGS.gradient_accumulation for stop in STOPS} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -42,7 +42,7 @@ def test_resumed_run_equals_the_uninterrupted_one(family, optimizer, tmp_path):
         first = new_state(family, settings)
         assert train(first, settings, n_batches=stop) == losses[:stop]
         folder = tmp_path / str(stop)
-        save(first, folder, keep_last=1)
+        save(first, folder, keep_checkpoints=1)
         second = new_state(family, settings, seed=99)
         scramble_generators()
         resumed = resume(second, folder)
@@ -59,7 +59,7 @@ def test_saving_does_not_change_the_run(tmp_path):
     found = []
     for _ in range(9):
         found += train(saved, SETTINGS, n_batches=1)
-        save(saved, tmp_path, keep_last=2)
+        save(saved, tmp_path, keep_checkpoints=2)
     assert found == losses
     assert fingerprint(saved) == fingerprint(undisturbed)
 
@@ -70,10 +70,10 @@ def test_resume_without_the_random_states_would_differ(tmp_path, monkeypatch):
     losses = train(whole, SETTINGS, n_batches=9)
     first = new_state()
     train(first, SETTINGS, n_batches=4)
-    save(first, tmp_path, keep_last=1)
+    save(first, tmp_path, keep_checkpoints=1)
     second = new_state()
     scramble_generators()
-    monkeypatch.setattr("sightline.training.randomness.RandomStates.apply", lambda states: None)
+    monkeypatch.setattr("sightline.training.randomness.RandomStates.restore", lambda states: None)
     resume(second, tmp_path)
     assert train(second, SETTINGS, n_batches=5) != losses[4:]
 
@@ -86,6 +86,6 @@ def test_several_resumes_in_a_row_equal_the_uninterrupted_run(tmp_path):
         state = new_state("transformer", seed=n)
         resume(state, tmp_path)
         found += train(state, SETTINGS, n_batches=1)
-        save(state, tmp_path, keep_last=2)
+        save(state, tmp_path, keep_checkpoints=2)
     assert found == losses
     assert fingerprint(state) == fingerprint(whole)

@@ -26,7 +26,7 @@ Spoil = Callable[[Path], object]
 def good(tmp_path_factory) -> Path:
     state = new_state()
     train(state, SETTINGS, n_batches=4)
-    return save(state, tmp_path_factory.mktemp("good"), keep_last=1)
+    return save(state, tmp_path_factory.mktemp("good"), keep_checkpoints=1)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ SIGNED: dict[str, tuple[str, str, Spoil]] = {
     "weights: pickle": (MODEL, "is a pickle", bytes_of(MODEL, PICKLE)),
     "weights: zip": (MODEL, "is a zip archive", bytes_of(MODEL, b"PK\x03\x04" + bytes(99))),
     "weights: empty": (MODEL, "is empty", bytes_of(MODEL, b"")),
-    "weights: key twice": (MODEL, "is there twice", with_key_twice),
+    "weights: key twice": (MODEL, "duplicate key", with_key_twice),
     "weights: NaN": (MODEL, f"{BIAS} holds NaN", with_tensors(MODEL, lambda t: t[BIAS].fill_(torch.nan))),
     "weights: missing": (MODEL, f"missing: {BIAS}", with_tensors(MODEL, lambda t: t.pop(BIAS))),
     "weights: more": (MODEL, "not part of the model: x", with_tensors(MODEL, lambda t: t.update(x=torch.ones(2)))),
@@ -113,15 +113,15 @@ SIGNED: dict[str, tuple[str, str, Spoil]] = {
         with_tensors("gradients.safetensors", lambda t: t.update(x=torch.ones(2))),
     ),
     "average: missing": (
-        "average.safetensors",
+        "ema.safetensors",
         f"missing: {BIAS}",
-        with_tensors("average.safetensors", lambda t: t.pop(BIAS)),
+        with_tensors("ema.safetensors", lambda t: t.pop(BIAS)),
     ),
     "state: not JSON": (STATE, "not JSON", bytes_of(STATE, b"{")),
     "state: a list": (STATE, "not an object", bytes_of(STATE, b"[]")),
     "state: deep": (STATE, "nested too deeply", bytes_of(STATE, b'{"a":' + b"[" * 100_000)),
-    "state: large": (STATE, "are not read", bytes_of(STATE, b" " * 2_000_000)),
-    "state: NaN": (STATE, "is not a number JSON knows", bytes_of(STATE, b'{"format": NaN}')),
+    "state: large": (STATE, "the maximum is", bytes_of(STATE, b" " * 2_000_000)),
+    "state: NaN": (STATE, "is not a JSON number", bytes_of(STATE, b'{"format": NaN}')),
     "state: no format": (STATE, 'has no "format"', edited(lambda e: e.pop("format"))),
     "state: later format": (STATE, "is newer than this Sightline", edited(lambda e: e.update(format=99))),
     "state: no progress": (STATE, 'must have an object as "progress"', edited(lambda e: e.pop("progress"))),
@@ -132,7 +132,7 @@ SIGNED: dict[str, tuple[str, str, Spoil]] = {
     "state: metrics of lists": (STATE, "metrics must be numbers or text", edited(lambda e: e["metrics"].update(x=[]))),
     "state: no optimizer": (STATE, "must have a list of Adam, AdamW, Muon", edited(lambda e: e.pop("optimizer"))),
     "state: strange optimizer": (STATE, "must have a list of", edited(lambda e: e.update(optimizer=["\n" * 9, []]))),
-    "state: no generators": (STATE, "not what generators have", edited(lambda e: e["random"].clear())),
+    "state: no generators": (STATE, "random generators are not valid", edited(lambda e: e["random"].clear())),
 }
 UNSIGNED: dict[str, tuple[str, str, Spoil]] = {
     "sums: missing": (SUMS, "is missing", lambda folder: (folder / SUMS).unlink()),
@@ -140,8 +140,8 @@ UNSIGNED: dict[str, tuple[str, str, Spoil]] = {
     "sums: noise": (SUMS, "does not list", bytes_of(SUMS, b"\xff" * 500)),
     "sums: elsewhere": (SUMS, "does not list", bytes_of(SUMS, b"0" * 64 + b"  ../../etc/passwd\n")),
     "sums: no weights": (SUMS, "does not list", bytes_of(SUMS, b"0" * 64 + b"  state.json\n")),
-    "sums: large": (SUMS, "are not read", bytes_of(SUMS, b"x" * 2_000_000)),
-    "weights: endless": (MODEL, "belong to nothing", lambda folder: os.truncate(folder / MODEL, 1 << 42)),
+    "sums: large": (SUMS, "the maximum is", bytes_of(SUMS, b"x" * 2_000_000)),
+    "weights: endless": (MODEL, "extra bytes after its weights", lambda folder: os.truncate(folder / MODEL, 1 << 42)),
     "sums: wrong": (STATE, "is damaged", bytes_of(STATE, b"{}")),
     "weights: missing": (MODEL, "is missing", lambda folder: (folder / MODEL).unlink()),
     "weights: link": (MODEL, "is a symbolic link", lambda folder: replaced(folder / MODEL, link_elsewhere)),

@@ -41,9 +41,9 @@ def no_space() -> None:
     raise OSError(errno.ENOSPC, FULL)
 
 
-def left_by_killed_saves(folder: Path, copies: Path, *, keep_last: int) -> list[Path]:
+def left_by_killed_saves(folder: Path, copies: Path, *, keep_checkpoints: int) -> list[Path]:
     """Save step 3; return the folder as a kill at each instant would have left it."""
-    return left_by_kills(lambda: save(STATES[3], folder, keep_last=keep_last), folder, copies)
+    return left_by_kills(lambda: save(STATES[3], folder, keep_checkpoints=keep_checkpoints), folder, copies)
 
 
 def recovered(folder: Path) -> int:
@@ -67,15 +67,15 @@ def two_checkpoints(tmp_path_factory) -> Path:
     """A folder with steps 1 and 2, to be copied."""
     folder = tmp_path_factory.mktemp("two")
     for step in (1, 2):
-        save(STATES[step], folder, keep_last=2)
+        save(STATES[step], folder, keep_checkpoints=2)
     return folder
 
 
 def test_kill_at_every_call_recovers_this_step_or_the_one_before(tmp_path, two_checkpoints):
     seen = []
-    for left in left_by_killed_saves(shutil.copytree(two_checkpoints, tmp_path / "run"), tmp_path, keep_last=1):
+    for left in left_by_killed_saves(shutil.copytree(two_checkpoints, tmp_path / "run"), tmp_path, keep_checkpoints=1):
         seen.append(recovered(left))
-        save(STATES[3], left, keep_last=1)
+        save(STATES[3], left, keep_checkpoints=1)
         assert recovered(left) == 3
     assert len(seen) > 30
     assert seen == sorted(seen)  # 2 … 2 3 … 3
@@ -84,14 +84,14 @@ def test_kill_at_every_call_recovers_this_step_or_the_one_before(tmp_path, two_c
 
 def test_kill_while_a_step_is_replaced_recovers_one_or_the_other(tmp_path):
     """The newest checkpoint is the only one, and the save would put another in its place."""
-    save(STATES[3], tmp_path / "run", keep_last=1)
-    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_last=1)
+    save(STATES[3], tmp_path / "run", keep_checkpoints=1)
+    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_checkpoints=1)
     assert len(everything_left) > 30
     assert {recovered(left) for left in everything_left} == {3}
 
 
 def test_kill_during_the_first_save_leaves_nothing_or_all_of_it(tmp_path):
-    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_last=1)
+    everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_checkpoints=1)
     assert len(everything_left) > 30
     for left in everything_left:
         assert resume(new_state(**FEW_TENSORS), left) is None or recovered(left) == 3
@@ -106,10 +106,10 @@ def test_process_that_is_really_killed_leaves_just_that(n, tmp_path, two_checkpo
     def die() -> None:
         with pytest.MonkeyPatch.context() as patch:
             Watch(patch, NthCall(n, lambda: os.kill(os.getpid(), signal.SIGKILL)))
-            save(STATES[3], folders[0], keep_last=1)
+            save(STATES[3], folders[0], keep_checkpoints=1)
 
     assert exit_code_of(die) == -signal.SIGKILL
-    left = left_by_killed_saves(folders[1], tmp_path, keep_last=1)[n - 1]
+    left = left_by_killed_saves(folders[1], tmp_path, keep_checkpoints=1)[n - 1]
     found = [tree(folder) for folder in (folders[0], left)]
     assert found[0].keys() == found[1].keys()
     same = [name for name in found[0] if found[0][name] == found[1][name]]
@@ -125,17 +125,19 @@ def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_pa
             failure = NthCall(n, no_space)
             Watch(patch, failure)
             try:
-                save(STATES[3], folder, keep_last=2)
+                save(STATES[3], folder, keep_checkpoints=2)
             except SightlineError as error:
                 problem = error
         if problem is not None:
             path = folder / "step-00000003"
-            sentence = f"could not save the checkpoint {path}: {FULL}; earlier ones are kept: put this right and resume"
+            sentence = (
+                f"could not save the checkpoint {path}: {FULL}; earlier checkpoints are kept: fix this and resume"
+            )
             assert (str(problem), problem.exit_code) == (sentence, 1)
         assert recovered(folder) in ((2, 3) if problem else (3,))
         if not failure.was_reached:
             break
-        save(STATES[3], folder, keep_last=2)
+        save(STATES[3], folder, keep_checkpoints=2)
         assert recovered(folder) == 3
     assert n > 30
 
@@ -150,7 +152,7 @@ def test_full_disk_keeps_the_checkpoint_before(tmp_path, two_checkpoints, most):
     def save_in_little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         try:
-            save(STATES[3], folder, keep_last=2)
+            save(STATES[3], folder, keep_checkpoints=2)
         except SightlineError as error:
             os.write(tell, str(error).encode())
             os._exit(error.exit_code)

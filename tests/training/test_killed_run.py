@@ -12,32 +12,32 @@ import pytest
 
 from instants import MAY_FORK, exit_code_of
 from sightline.training.checkpoint import resume, save
-from sightline.training.lock import locked
-from sightline.training.rotation import checkpoints
+from sightline.training.lock import lock_run
+from sightline.training.retention import list_checkpoints
 from sightline.training.signals import stop_on_signals
 
 from .toy import SETTINGS, fingerprint, new_state, train
 
 N_BATCHES = 60
 N_KILLS = 10
-SHORTEST_LIFE, LONGEST_LIFE = 0.02, 0.2
+MIN_LIFETIME, MAX_LIFETIME = 0.02, 0.2
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 
 
 def run(folder: Path, *, n_batches: int) -> None:
     """Go on with the run until so many batches are read, a checkpoint after each, as a process of its own would."""
-    with locked(folder):
+    with lock_run(folder):
         state = new_state(seed=9)
         if resume(state, folder) is None:
             state = new_state()  # the first start of all
         while batches_read(state) < n_batches:
             train(state, SETTINGS, n_batches=1)
-            save(state, folder, keep_last=2)
+            save(state, folder, keep_checkpoints=2)
 
 
 def run_until_stopped(folder: Path, number: int, *, after: int) -> int:
     """Go on with the run, in which a signal comes after so many batches; save, and return the exit code."""
-    with locked(folder), stop_on_signals() as request:
+    with lock_run(folder), stop_on_signals() as request:
         state = new_state()
         resume(state, folder)
         while not request:
@@ -45,12 +45,12 @@ def run_until_stopped(folder: Path, number: int, *, after: int) -> int:
             after -= 1
             if after == 0:
                 os.kill(os.getpid(), number)
-        save(state, folder, keep_last=2)
+        save(state, folder, keep_checkpoints=2)
         return request.exit_code
 
 
 def batches_read(state) -> int:
-    return state.progress.step * SETTINGS.accumulate + state.progress.accumulated
+    return state.progress.step * SETTINGS.gradient_accumulation + state.progress.accumulated
 
 
 def assert_ended_as_the_undisturbed_run(folder: Path, *, n_batches: int) -> None:
@@ -68,7 +68,7 @@ def test_run_whose_process_is_killed_ends_as_the_undisturbed_one(tmp_path):
 
         def die(n_batches: int = n_batches) -> None:
             run(tmp_path, n_batches=n_batches)
-            with locked(tmp_path):
+            with lock_run(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         assert exit_code_of(die) == -signal.SIGKILL
@@ -103,8 +103,8 @@ def run_and_be_killed(folder: Path, *, after: float) -> int:
 def test_run_killed_at_random_instants_ends_as_the_undisturbed_one(tmp_path):
     lives = random.Random(2)  # noqa: S311
     for _ in range(N_KILLS):
-        assert run_and_be_killed(tmp_path, after=lives.uniform(SHORTEST_LIFE, LONGEST_LIFE)) == signal.SIGPROF
-    assert checkpoints(tmp_path)
+        assert run_and_be_killed(tmp_path, after=lives.uniform(MIN_LIFETIME, MAX_LIFETIME)) == signal.SIGPROF
+    assert list_checkpoints(tmp_path)
     run(tmp_path, n_batches=N_BATCHES)
     assert_ended_as_the_undisturbed_run(tmp_path, n_batches=N_BATCHES)
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2

@@ -1,4 +1,4 @@
-"""metrics.jsonl can be followed, cut back, and trusted."""
+"""metrics.jsonl can be followed, truncated, and trusted."""
 
 import json
 import math
@@ -7,10 +7,10 @@ import os
 import pytest
 
 from sightline.errors import InputError, RefusedError, SightlineError
-from sightline.training.metrics import MetricsFile, read
+from sightline.training.metrics import MetricsFile, read_metrics
 
 
-def written(path, *steps: int) -> MetricsFile:
+def write_steps(path, *steps: int) -> MetricsFile:
     metrics = MetricsFile(path)
     for step in steps:
         metrics.append({"step": step, "loss": 1 / (step + 1)})
@@ -21,7 +21,7 @@ def test_record_can_be_read_at_once_by_another(tmp_path):
     path = tmp_path / "metrics.jsonl"
     record = {"step": 7, "loss": 0.1 + 0.2, "kind": "validation", "bleu": None, "signature": "größer\n\x1b"}
     MetricsFile(path).append(record)
-    assert read(path) == [record]
+    assert read_metrics(path) == [record]
     assert path.read_bytes().count(b"\n") == 1
 
 
@@ -34,69 +34,69 @@ def test_line_is_json_of_the_strict_kind(tmp_path):
 
 @pytest.mark.parametrize("record", [{"loss": 1.0}, {"step": None}, {"step": -1}, {"step": 1.0}, {"step": "1"}])
 def test_record_without_its_step_is_refused(tmp_path, record):
-    with pytest.raises(InputError, match='must have its step, a whole number from 0, as "step"'):
+    with pytest.raises(InputError, match='must have a "step", an integer of at least 0'):
         MetricsFile(tmp_path / "metrics.jsonl").append(record)
     assert not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_cutting_back_leaves_each_step_once(tmp_path):
-    uninterrupted = written(tmp_path / "whole.jsonl", *range(1, 9))
-    killed = written(tmp_path / "killed.jsonl", *range(1, 7))
-    assert killed.cut_back(4) == 2
+def test_truncating_leaves_each_step_once(tmp_path):
+    uninterrupted = write_steps(tmp_path / "whole.jsonl", *range(1, 9))
+    killed = write_steps(tmp_path / "killed.jsonl", *range(1, 7))
+    assert killed.truncate(4) == 2
     for step in range(5, 9):
         killed.append({"step": step, "loss": 1 / (step + 1)})
     assert killed.path.read_bytes() == uninterrupted.path.read_bytes()
 
 
-def test_cutting_back_drops_a_validation_that_is_going_to_be_made_again(tmp_path):
-    metrics = written(tmp_path / "metrics.jsonl", 1, 2)
+def test_truncating_drops_a_validation_that_will_be_repeated(tmp_path):
+    metrics = write_steps(tmp_path / "metrics.jsonl", 1, 2)
     for step in (1, 2):
         metrics.append({"step": step, "validation_loss": 1.0})
-    assert metrics.cut_back(2, validated=1) == 1
-    assert [(record["step"], "validation_loss" in record) for record in read(metrics.path)] == [
+    assert metrics.truncate(2, validated=1) == 1
+    assert [(record["step"], "validation_loss" in record) for record in read_metrics(metrics.path)] == [
         (1, False), (2, False), (1, True),
     ]  # fmt: skip
 
 
-def test_cutting_back_to_the_beginning_leaves_an_empty_file(tmp_path):
-    metrics = written(tmp_path / "metrics.jsonl", 1, 2)
-    metrics.cut_back(0)
-    assert read(metrics.path) == []
+def test_truncating_to_the_start_leaves_an_empty_file(tmp_path):
+    metrics = write_steps(tmp_path / "metrics.jsonl", 1, 2)
+    metrics.truncate(0)
+    assert read_metrics(metrics.path) == []
 
 
-def test_cutting_back_what_is_not_there_is_no_error(tmp_path):
-    assert MetricsFile(tmp_path / "metrics.jsonl").cut_back(3) == 0
+def test_truncating_a_missing_file_is_no_error(tmp_path):
+    assert MetricsFile(tmp_path / "metrics.jsonl").truncate(3) == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_kill_at_any_byte_of_the_last_line_loses_at_most_that_line(tmp_path):
-    whole = written(tmp_path / "whole.jsonl", 1, 2).path.read_bytes()
+    whole = write_steps(tmp_path / "whole.jsonl", 1, 2).path.read_bytes()
     path = tmp_path / "metrics.jsonl"
     first = whole.index(b"\n") + 1
     for end in range(first, len(whole)):
         path.write_bytes(whole[:end])
         expected = [1, 2] if end == len(whole) - 1 else [1]  # only the end of the line is lacking: nothing is lost
-        assert [record["step"] for record in read(path)] == expected
-        MetricsFile(path).cut_back(2)
+        assert [record["step"] for record in read_metrics(path)] == expected
+        MetricsFile(path).truncate(2)
         assert path.read_bytes() == whole[: first if len(expected) == 1 else len(whole)]
 
 
 def test_failed_rewrite_leaves_the_file_as_it_was(tmp_path, monkeypatch):
-    metrics = written(tmp_path / "metrics.jsonl", 1, 2, 3)
+    metrics = write_steps(tmp_path / "metrics.jsonl", 1, 2, 3)
     before = metrics.path.read_bytes()
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SightlineError, match=r"could not cut back .*metrics\.jsonl: No space left on device"):
-        metrics.cut_back(1)
+    with pytest.raises(SightlineError, match=r"could not truncate .*metrics\.jsonl: No space left on device"):
+        metrics.truncate(1)
     assert metrics.path.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
 
 
 def test_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
-    metrics = written(tmp_path / "metrics.jsonl", 1)
+    metrics = write_steps(tmp_path / "metrics.jsonl", 1)
     before, write = metrics.path.read_bytes(), os.write
 
     def half(descriptor, data):
@@ -113,11 +113,11 @@ def test_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"step": 2, "loss": NaN}', "NaN is not a number JSON knows"),
-        (b'{"step": 2, "loss": 1e999}', "'loss' is too large for a number"),
-        (b'{"step": 2, "step": 3}', "the key 'step' is there twice"),
-        (b'{"step": true}', "must have its step"),
-        (b'{"step": 9223372036854775808}', "must have its step"),
+        (b'{"step": 2, "loss": NaN}', "NaN is not a JSON number"),
+        (b'{"step": 2, "loss": 1e999}', "'loss' is not a finite number"),
+        (b'{"step": 2, "step": 3}', "duplicate key 'step'"),
+        (b'{"step": true}', 'must have a "step"'),
+        (b'{"step": 9223372036854775808}', 'must have a "step"'),
         (b'{"step": 2, "loss": [1]}', "'loss' must be a number or text"),
         (b'{"step": 2, "loss": false}', "'loss' must be a number or text"),
         (b"[2]", "not an object"),
@@ -132,7 +132,7 @@ def test_hostile_line_is_refused_with_its_place(tmp_path, line, reason):
     path = tmp_path / "metrics.jsonl"
     hostile = b'{"step": 1}\n' + line + b'\n{"step": 3}\n'
     path.write_bytes(hostile)
-    for attempt in (lambda: read(path), lambda: MetricsFile(path).cut_back(3)):
+    for attempt in (lambda: read_metrics(path), lambda: MetricsFile(path).truncate(3)):
         with pytest.raises(InputError, match=rf"metrics\.jsonl:2: .*{reason}"):
             attempt()
     assert path.read_bytes() == hostile
@@ -144,7 +144,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for name in ("folder", "pipe", "link", "missing"):
         with pytest.raises(RefusedError, match=name):
-            read(tmp_path / name)
+            read_metrics(tmp_path / name)
     for name in ("folder", "pipe", "link"):
         with pytest.raises(SightlineError, match=name):
             MetricsFile(tmp_path / name).append({"step": 1})

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sightline.training.muon import Muon, orthogonal
+from sightline.training.muon import Muon, orthogonalize
 
 SHAPES = [(8, 8), (16, 8), (8, 16), (16, 8)]
 
@@ -33,7 +33,7 @@ def test_updates_are_those_of_torch_but_for_its_sixteen_bits():
 def test_singular_values_come_near_one():
     group = torch.optim.Muon(matrices(1)).param_groups[0]
     for parameter in matrices(2):
-        found = torch.linalg.svdvals(orthogonal(parameter.detach()[None], group)[0])
+        found = torch.linalg.svdvals(orthogonalize(parameter.detach()[None], group)[0])
         assert float(found.min()) > 0.4
         assert float(found.max()) < 1.4
 

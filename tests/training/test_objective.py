@@ -7,7 +7,7 @@ import torch
 from sightline.text.batch import PairBatch
 from sightline.training.objective import Objective
 
-from .examples import TASKS, feed_of, model_for
+from .examples import TASKS, batch_source_of, model_for
 
 
 def gradients(model, losses):
@@ -18,11 +18,14 @@ def gradients(model, losses):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_two_shares_of_every_batch_add_up_to_the_whole(task):
-    model, objective = model_for(task), Objective(smoothing=0.1, next_sentence_words=2.5)
-    whole, shares = feed_of(task).epoch(2), [feed_of(task, rank=rank, world=2).epoch(2) for rank in (0, 1)]
+def test_rank_slices_of_every_batch_add_up_to_the_whole(task):
+    model, objective = model_for(task), Objective(smoothing=0.1, nsp_weight=2.5)
+    whole, slices = (
+        batch_source_of(task).epoch(2),
+        [batch_source_of(task, rank=rank, world=2).epoch(2) for rank in (0, 1)],
+    )
     together = [objective(model, batch) for batch in whole]
-    apart = [objective(model, batch) for share in shares for batch in share if len(batch)]
+    apart = [objective(model, batch) for part in slices for batch in part if len(batch)]
     assert sum(loss.count for loss in together) == sum(loss.count for loss in apart)
     total = sum(loss.total for loss in together)
     torch.testing.assert_close(sum(loss.total for loss in apart), total, rtol=1e-5, atol=1e-4)
@@ -34,7 +37,7 @@ def test_small_batches_hold_what_large_ones_hold(task):
     model, objective = model_for(task), Objective()
     sums = []
     for size in (60, 400):
-        losses = [objective(model, batch) for batch in feed_of(task, batch_tokens=size).epoch(1)]
+        losses = [objective(model, batch) for batch in batch_source_of(task, batch_tokens=size).epoch(1)]
         sums.append((sum(loss.count for loss in losses), float(sum(loss.total for loss in losses).detach())))
     assert sums[0][0] == sums[1][0]
     assert sums[0][1] == pytest.approx(sums[1][1], rel=1e-5)
@@ -43,22 +46,22 @@ def test_small_batches_hold_what_large_ones_hold(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_an_untrained_model_is_about_as_wrong_as_chance(task):
     model, objective = model_for(task).eval(), Objective()
-    losses = [objective(model, batch) for batch in feed_of(task).epoch(0)]
-    classes = 3 if task in ("labelled", "tagged") else model.config.vocab_size
+    losses = [objective(model, batch) for batch in batch_source_of(task).epoch(0)]
+    classes = 3 if task in ("labeled", "tagged") else model.config.vocab_size
     mean = float(sum(loss.total for loss in losses).detach()) / sum(loss.count for loss in losses)
-    extra = np.log(2) * 1.2 if task == "sentences" else 0  # the second question
+    extra = np.log(2) * 1.2 if task == "sentences" else 0  # next sentence prediction
     assert np.log(classes) * 0.8 < mean < np.log(classes) * 1.3 + extra
 
 
-def test_right_answers_are_tallied():
-    model, objective = model_for("labelled"), Objective()
-    tallies = [objective(model, batch).tallies["accuracy"] for batch in feed_of("labelled").epoch(0)]
+def test_correct_predictions_are_counted():
+    model, objective = model_for("labeled"), Objective()
+    tallies = [objective(model, batch).tallies["accuracy"] for batch in batch_source_of("labeled").epoch(0)]
     assert sum(count for _, count in tallies) == 40
     assert all(0 <= right <= count for right, count in tallies)
 
 
 def test_a_batch_of_another_task_is_refused():
-    batch = feed_of("pairs").epoch(0)[0]
+    batch = batch_source_of("pairs").epoch(0)[0]
     assert isinstance(batch, PairBatch)
-    with pytest.raises(TypeError, match="a GPT has nothing to learn from a PairBatch"):
+    with pytest.raises(TypeError, match="a GPT cannot be trained on a PairBatch"):
         Objective()(model_for("text"), batch)

@@ -1,4 +1,4 @@
-"""Every parameter has its optimiser, and an update that would spoil the weights is not done."""
+"""Every parameter has its optimizer, and an update that would spoil the weights is not done."""
 
 import math
 from dataclasses import replace
@@ -50,7 +50,7 @@ def test_adamw_decays_matrices_but_no_norm_bias_or_embedding(family):
 
 
 def test_adamw_decays_an_output_projection_of_its_own():
-    (part,) = make_optimizer(tiny_model("gpt", tied_output=False), ADAMW).parts
+    (part,) = make_optimizer(tiny_model("gpt", tie_embeddings=False), ADAMW).parts
     assert "output.weight" in names_of(part.param_groups[0])
 
 
@@ -73,7 +73,7 @@ def test_frozen_parameters_are_left_out():
 
 def test_model_with_nothing_to_train_is_refused():
     model = tiny_model("gpt").requires_grad_(requires_grad=False)
-    with pytest.raises(SightlineError, match="no parameters to train"):
+    with pytest.raises(SightlineError, match="no trainable parameters"):
         make_optimizer(model, ADAM)
 
 
@@ -105,13 +105,13 @@ def test_every_part_gets_the_learning_rate_of_the_step(settings):
     assert {group["lr"] for part in optimizer.parts for group in part.param_groups} == {0.5}
 
 
-@pytest.mark.parametrize("clip_norm", [0.0, 0.5, 1e5])
-def test_update_clips_as_torch_does_and_reports_the_norm_before(clip_norm):
+@pytest.mark.parametrize("grad_clip", [0.0, 0.5, 1e5])
+def test_update_clips_as_torch_does_and_reports_the_norm_before(grad_clip):
     ours, theirs = tiny_model(), tiny_model()
     give_gradients(ours, 1.0)
     give_gradients(theirs, 1.0)
-    expected = torch.nn.utils.clip_grad_norm_(theirs.parameters(), clip_norm or math.inf)
-    result = make_optimizer(ours, ADAM).update(1, learning_rate=0.01, clip_norm=clip_norm)
+    expected = torch.nn.utils.clip_grad_norm_(theirs.parameters(), grad_clip or math.inf)
+    result = make_optimizer(ours, ADAM).update(1, learning_rate=0.01, grad_clip=grad_clip)
     assert math.isclose(result.gradient_norm, float(expected), rel_tol=1e-6)
     for found, plain in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert_close(found.grad, plain.grad)
@@ -120,14 +120,14 @@ def test_update_clips_as_torch_does_and_reports_the_norm_before(clip_norm):
 @BAD
 @EVERY_OPTIMIZER
 def test_bad_gradient_is_named_and_leaves_everything_as_it_was(settings, value, word):
-    state = new_state(settings=replace(settings, accumulate=1))
-    train(state, replace(settings, accumulate=1), n_batches=2)  # so that the optimiser remembers something
+    state = new_state(settings=replace(settings, gradient_accumulation=1))
+    train(state, replace(settings, gradient_accumulation=1), n_batches=2)  # so that the optimizer has state
     give_gradients(state.model)
-    bad = "decoder.layers.0.feed_forward.widen.weight"
+    bad = "decoder.layers.0.feed_forward.up_proj.weight"
     state.model.get_parameter(bad).grad[0, 0] = value
     before = fingerprint(state)
-    result = state.optimizer.update(1234, learning_rate=0.1, clip_norm=1.0, on_non_finite="skip")
-    assert result.problem == f"step 1,234: the gradient of {bad} holds {word}; this update is skipped"
+    result = state.optimizer.update(1234, learning_rate=0.1, grad_clip=1.0, on_non_finite="skip")
+    assert result.problem == f"step 1,234: the gradient of {bad} holds {word}; update skipped"
     assert not math.isfinite(result.gradient_norm)
     assert fingerprint(state) == before
 
@@ -148,7 +148,7 @@ def test_several_bad_gradients_are_counted():
     give_gradients(state.model, math.nan)
     result = state.optimizer.update(1, learning_rate=0.1)
     n_others = len(list(state.model.parameters())) - 1
-    assert f"and those of {n_others} more parameters are not finite either" in (result.problem or "")
+    assert f"and those of {n_others} more parameters are not finite" in (result.problem or "")
 
 
 def test_gradient_whose_norm_overflows_is_not_applied():
@@ -156,8 +156,8 @@ def test_gradient_whose_norm_overflows_is_not_applied():
     state = new_state()
     give_gradients(state.model, 1e30)
     before = digest(state.model.parameters())
-    result = state.optimizer.update(1, learning_rate=0.1, clip_norm=1.0)
-    assert "too large for a number" in (result.problem or "")
+    result = state.optimizer.update(1, learning_rate=0.1, grad_clip=1.0)
+    assert "the gradient norm overflows" in (result.problem or "")
     assert digest(state.model.parameters()) == before
 
 
@@ -180,7 +180,7 @@ def test_parameters_without_a_gradient_stay_as_they_are():
     assert digest(others) == before
 
 
-def test_zero_grad_forgets_the_gradients_of_every_part():
+def test_zero_grad_clears_the_gradients_of_every_part():
     model = tiny_model()
     give_gradients(model)
     optimizer = make_optimizer(model, MUON)

@@ -1,4 +1,4 @@
-"""Generators go on where they stood, and no file can lead them astray."""
+"""Generators continue from their saved states, and no file can put them into an invalid one."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from sightline.training.randomness import RandomStates
 
 
 def entries() -> dict:
-    return json.loads(json.dumps(RandomStates.now().to_entries()))
+    return json.loads(json.dumps(RandomStates.capture().to_entries()))
 
 
 def draw() -> tuple:
@@ -24,22 +24,22 @@ def draw() -> tuple:
 
 
 @pytest.mark.parametrize("n_draws", [0, 1, 2])
-def test_generators_go_on_where_they_stood(n_draws):
+def test_generators_continue_from_their_states(n_draws):
     """Also in the middle of a pair of normal numbers, of which Python and NumPy keep the second."""
     for _ in range(n_draws):
         draw()
     states = RandomStates.from_entries(entries())
-    states.apply()
+    states.restore()
     expected = draw()
     assert draw() != expected
-    states.apply()
+    states.restore()
     assert draw() == expected
 
 
-def test_generators_survive_being_written_as_json():
+def test_states_survive_json():
     random.seed(3)
     random.gauss(0, 1)
-    states = RandomStates.now()
+    states = RandomStates.capture()
     read = RandomStates.from_entries(json.loads(json.dumps(states.to_entries())))
     assert read.python == states.python
     assert torch.equal(read.torch, states.torch)
@@ -79,15 +79,15 @@ def spoiled(*path: str, value: object) -> dict:
         (("cuda",), [None]),
     ],
 )
-def test_states_no_generator_has_are_refused_and_change_nothing(path, value):
+def test_invalid_states_are_refused_and_change_nothing(path, value):
     spoiled_entries = spoiled(*path, value=value)
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    with pytest.raises(InputError, match="not what generators have"):
+    with pytest.raises(InputError, match="are not valid"):
         RandomStates.from_entries(spoiled_entries)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_missing_states_are_refused():
-    with pytest.raises(InputError, match="not what generators have"):
+    with pytest.raises(InputError, match="are not valid"):
         RandomStates.from_entries({})

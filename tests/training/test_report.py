@@ -1,4 +1,4 @@
-"""What a run tells a person, on every kind of screen."""
+"""What a run shows, on every kind of stream."""
 
 import io
 import os
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sightline.training.report import PlainReporter, Reporter, Sample, SilentReporter, TerminalReporter, reporter_for
-from sightline.training.screen import Screen
+from sightline.training.safe_stream import SafeStream
 
 LOGGED = {
     "step": 1200, "epoch": 3.41, "loss": 2.1312, "learning_rate": 0.0012, "gradient_norm": 0.8, "skipped": 0,
@@ -29,7 +29,7 @@ class Clock:
         return self.now
 
 
-class Gone(io.StringIO):
+class ClosedTerminal(io.StringIO):
     """A terminal that has been closed."""
 
     def write(self, text):
@@ -40,12 +40,12 @@ class Gone(io.StringIO):
 
 
 def run_through(reporter: Reporter) -> None:
-    reporter.say("1.6 M parameters")
+    reporter.info("1.6 M parameters")
     reporter.warn("warm-up is long")
     reporter.begin(total_steps=4, step=0)
     reporter.tick(1, loss=2.5, tokens_per_second=3410, learning_rate=1e-3)
     reporter.log(LOGGED)
-    reporter.validated(VALIDATED, [SAMPLE])
+    reporter.log_validation(VALIDATED, [SAMPLE])
     reporter.end()
     reporter.end()
 
@@ -64,52 +64,52 @@ def test_every_reporter_is_one(kind):
 
 
 @pytest.mark.parametrize("kind", [PlainReporter, TerminalReporter])
-def test_screen_that_is_gone_does_not_end_the_run(kind):
+def test_closed_terminal_does_not_end_the_run(kind):
     before = sys.stderr
-    run_through(kind(Gone()))
+    run_through(kind(ClosedTerminal()))
     closed = io.StringIO()
     closed.close()
     run_through(kind(closed))
     assert sys.stderr is before
 
 
-def test_silent_reporter_keeps_what_it_was_told():
+def test_silent_reporter_keeps_everything():
     reporter = SilentReporter()
     run_through(reporter)
-    assert (reporter.facts, reporter.warnings) == (["1.6 M parameters"], ["warm-up is long"])
+    assert (reporter.messages, reporter.warnings) == (["1.6 M parameters"], ["warm-up is long"])
     assert (reporter.records, reporter.validations) == ([LOGGED], [VALIDATED])
     assert (reporter.steps, reporter.samples) == ([1], [SAMPLE])
 
 
-def test_plain_lines_say_everything_in_reading_order():
+def test_plain_lines_show_everything_in_order():
     stream, clock = io.StringIO(), Clock()
     reporter = PlainReporter(stream, clock=clock)
-    reporter.say("here we go")
+    reporter.info("here we go")
     reporter.warn("careful")
     reporter.begin(total_steps=2400, step=1000)
     clock.now += 125
     reporter.tick(1200, loss=2.0, tokens_per_second=3000.0, learning_rate=1e-3)
     reporter.log(LOGGED)
-    reporter.validated(VALIDATED, [SAMPLE, Sample("", "", "")])
+    reporter.log_validation(VALIDATED, [SAMPLE, Sample("", "", "")])
     assert stream.getvalue().splitlines() == [
         "here we go",
         "warning: careful",
-        "step 1,200  epoch 3.4  loss 2.131  rate 1.2e-03  3,410 tokens/s  12 min left",
+        "step 1,200  epoch 3.4  loss 2.131  lr 1.2e-03  3,410 tokens/s  12 min left",
         "step 1,200  validation  loss 1.980  bleu 31.260  n sentences 1,000",
         "    source     A man sleeps.",
         "    output     Ein Mann schläft.",
         "    reference  Ein Mann schläft jetzt.",
-        "    output     (nothing)",
+        "    output     (empty)",
     ]
 
 
-def test_skipped_updates_are_said_as_soon_as_there_are_any():
+def test_skipped_updates_are_shown_if_there_are_any():
     stream = io.StringIO()
     PlainReporter(stream).log({"step": 3, "skipped": 2})
     assert stream.getvalue() == "step 3  skipped 2\n"
 
 
-def test_time_left_is_not_said_where_it_cannot_be_known():
+def test_remaining_time_is_not_shown_if_unknown():
     stream, clock = io.StringIO(), Clock()
     reporter = PlainReporter(stream, clock=clock)
     for total, first, step in ((None, 0, 5), (10, 5, 5), (10, 0, 10)):
@@ -119,25 +119,25 @@ def test_time_left_is_not_said_where_it_cannot_be_known():
     assert "left" not in stream.getvalue()
 
 
-def test_stream_of_a_small_alphabet_gets_the_rest_written_out():
+def test_characters_that_an_encoding_lacks_are_escaped():
     buffer = io.BytesIO()
     stream = io.TextIOWrapper(buffer, encoding="ascii")
-    PlainReporter(stream).say("schläft …")
+    PlainReporter(stream).info("schläft …")
     assert buffer.getvalue() == b"schl\\xe4ft \\u2026\n"
 
 
-def test_terminal_shows_bar_numbers_and_sample_with_facts_above():
+def test_terminal_shows_messages_bar_metrics_and_sample():
     reporter, stream, clock = drawn()
     reporter.begin(total_steps=2400, step=0)
     clock.now += 60
     reporter.log(LOGGED)
     reporter.tick(1200, loss=2.5, tokens_per_second=3410, learning_rate=1e-3)
-    reporter.validated(VALIDATED, [SAMPLE])
-    reporter.say("saved")
+    reporter.log_validation(VALIDATED, [SAMPLE])
+    reporter.info("saved")
     last = stream.getvalue().rpartition("saved")[2]
     for text in (
         "1,200 of 2,400  1 min left",
-        "epoch 3.4  loss 2.500  rate 1.0e-03  3,410 tokens/s",
+        "epoch 3.4  loss 2.500  lr 1.0e-03  3,410 tokens/s",
         SAMPLE.output,
         "━",
     ):
@@ -168,20 +168,20 @@ def test_no_drawn_line_is_wider_than_the_terminal(width):
     reporter, _, _ = drawn(width=width)
     reporter.begin(total_steps=2400, step=0)
     reporter.log(LOGGED)
-    reporter.validated({"step": 1}, [Sample("x" * 500, "日本" * 200, "y")])
-    lines = reporter.console.render_lines(reporter.picture())
+    reporter.log_validation({"step": 1}, [Sample("x" * 500, "日本" * 200, "y")])
+    lines = reporter.console.render_lines(reporter.render())
     assert all(sum(segment.cell_length for segment in line) <= width for line in lines)
     reporter.end()
 
 
 @pytest.mark.parametrize("kind", [PlainReporter, TerminalReporter])
-def test_texts_cannot_steer_the_terminal(kind):
+def test_texts_cannot_control_the_terminal(kind):
     stream = io.StringIO()
     reporter = kind(stream)
-    reporter.say(NASTY)
+    reporter.info(NASTY)
     reporter.warn(NASTY)
     reporter.begin(total_steps=2, step=0)
-    reporter.validated({"step": 1, NASTY: NASTY}, [Sample(NASTY, NASTY, NASTY)])
+    reporter.log_validation({"step": 1, NASTY: NASTY}, [Sample(NASTY, NASTY, NASTY)])
     reporter.end()
     shown = stream.getvalue()
     assert r"[red]x[/red] :smile: \x1b[2J\r\n\u202e" in shown
@@ -189,9 +189,9 @@ def test_texts_cannot_steer_the_terminal(kind):
     assert "\u202e" not in shown
 
 
-def test_blanks_and_joiners_that_languages_need_stay():
+def test_spaces_and_joiners_that_languages_need_stay():
     stream = io.StringIO()
-    PlainReporter(stream).say("12\u202f000\u00a0€ می\u200cخواهم")
+    PlainReporter(stream).info("12\u202f000\u00a0€ می\u200cخواهم")
     assert stream.getvalue() == "12\u202f000\u00a0€ می\u200cخواهم\n"
 
 
@@ -209,7 +209,7 @@ def test_terminal_can_show_one_run_after_another():
     for step in (3, 5):
         reporter.begin(total_steps=10, step=step)
         reporter.end()
-        reporter.say("between")
+        reporter.info("between")
     assert stream.getvalue().count("between\n") == 2
     assert "5 of 10" in stream.getvalue()
 
@@ -232,13 +232,14 @@ def test_stream_decides_on_the_reporter(monkeypatch):
         monkeypatch.setenv("TERM", "dumb")
         assert isinstance(reporter_for(terminal), PlainReporter)
     os.close(ours)
-    assert not Screen(terminal).isatty()
+    assert not SafeStream(terminal).isatty()
     assert isinstance(reporter_for(io.StringIO()), PlainReporter)
     assert isinstance(reporter_for(None), SilentReporter)
 
 
 def test_rich_is_loaded_only_for_a_terminal():
     code = (
-        "import sys, sightline.training.report as r; r.PlainReporter(sys.stderr).say('x'); print('rich' in sys.modules)"
+        "import sys, sightline.training.report as report; report.PlainReporter(sys.stderr).info('x'); "
+        "print('rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.training.schedule import constant, cosine, inverse_square_root, learning_rate, linear, paper
+from sightline.training.schedule import constant, cosine, inverse_square_root, learning_rate, linear, noam
 from sightline.training.settings import TrainingSettings
 
 END = 1000
 PEAK = 0.01
 SHAPES = {
-    "paper": lambda warmup: partial(paper, d_model=512, warmup=warmup),
+    "noam": lambda warmup: partial(noam, d_model=512, warmup=warmup),
     "inverse_square_root": lambda warmup: partial(inverse_square_root, peak=PEAK, warmup=warmup),
     "cosine": lambda warmup: partial(cosine, peak=PEAK, warmup=warmup, end=END),
     "linear": lambda warmup: partial(linear, peak=PEAK, warmup=warmup, end=END),
@@ -24,12 +24,12 @@ FALLING = pytest.mark.parametrize("fall", [cosine, linear])
 
 
 @given(step=st.integers(1, 10**7), d_model=st.integers(1, 4096), warmup=st.integers(1, 10**5))
-def test_paper_schedule_is_the_papers_formula_to_the_digit(step, d_model, warmup):
-    assert paper(step, d_model=d_model, warmup=warmup) == d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+def test_noam_is_the_papers_formula_to_the_digit(step, d_model, warmup):
+    assert noam(step, d_model=d_model, warmup=warmup) == d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def test_paper_schedule_peaks_where_base_is_known_to():
-    assert math.isclose(paper(4000, d_model=512, warmup=4000), 1 / math.sqrt(512 * 4000))
+def test_noam_has_the_known_peak_of_the_base_model():
+    assert math.isclose(noam(4000, d_model=512, warmup=4000), 1 / math.sqrt(512 * 4000))
 
 
 @EVERY_SHAPE
@@ -63,17 +63,15 @@ def test_schedule_never_rises_after_the_warmup(shape, warmup, step):
     assert rate(warmup + step + 1) <= rate(warmup + step) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "paper"])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "noam"])
 def test_schedule_without_warmup_begins_at_its_peak_or_just_below(shape):
     assert math.isclose(SHAPES[shape](0)(1), PEAK, rel_tol=2 / END)
 
 
 @given(d_model=st.integers(1, 4096), warmup=st.integers(1, 10**5), step=st.integers(1, 10**6))
 def test_inverse_square_root_has_the_papers_shape(d_model, warmup, step):
-    peak = paper(warmup, d_model=d_model, warmup=warmup)
-    assert math.isclose(
-        inverse_square_root(step, peak=peak, warmup=warmup), paper(step, d_model=d_model, warmup=warmup)
-    )
+    peak = noam(warmup, d_model=d_model, warmup=warmup)
+    assert math.isclose(inverse_square_root(step, peak=peak, warmup=warmup), noam(step, d_model=d_model, warmup=warmup))
 
 
 @FALLING
@@ -90,7 +88,7 @@ def test_falling_schedule_is_half_way_in_the_middle(fall):
 
 @EVERY_SHAPE
 def test_learning_rate_follows_the_chosen_schedule(shape):
-    chosen = {} if shape == "paper" else {"learning_rate": PEAK, "max_steps": END}
+    chosen = {} if shape == "noam" else {"learning_rate": PEAK, "max_steps": END}
     settings = TrainingSettings(schedule=shape, warmup_steps=10, **chosen)
     for step in (1, 10, 500):
         assert learning_rate(settings, step, d_model=512) == SHAPES[shape](10)(step)

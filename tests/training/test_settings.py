@@ -14,15 +14,15 @@ valid = st.fixed_dictionaries(
         "optimizer": st.sampled_from(["adamw", "muon"]),
         "schedule": st.sampled_from(["cosine", "linear"]),
         "learning_rate": st.floats(1e-12, 10),
-        "final_learning_rate": st.floats(0, 1),
+        "min_lr_ratio": st.floats(0, 1),
         "warmup_steps": st.integers(0, 99),
         "max_steps": st.integers(100, 1000),
         "betas": st.tuples(st.floats(0, 0.999), st.floats(0, 0.999)),
         "weight_decay": st.floats(0, 10),
         "label_smoothing": st.floats(0, 0.99),
         "batch_tokens": st.integers(1, 10_000),
-        "accumulate": st.integers(1, 100),
-        "average_decay": st.floats(0, 0.9999),
+        "gradient_accumulation": st.integers(1, 100),
+        "ema_decay": st.floats(0, 0.9999),
         "max_epochs": st.none() | st.floats(0.1, 100),
         "patience": st.none() | st.integers(1, 10),
         "seed": st.integers(0, 2**63 - 1),
@@ -33,7 +33,7 @@ valid = st.fixed_dictionaries(
 
 
 @given(valid)
-def test_settings_survive_being_written_as_json(values):
+def test_settings_survive_json(values):
     settings = TrainingSettings(**values)
     assert from_mapping(TrainingSettings, json.loads(json.dumps(to_mapping(settings)))) == settings
 
@@ -43,44 +43,47 @@ def test_settings_all_have_help():
         assert field.metadata["help"], field.name
 
 
-def test_settings_begin_as_the_paper():
+def test_defaults_are_those_of_the_paper():
     settings = TrainingSettings()
-    assert (settings.optimizer, settings.schedule, settings.warmup_steps) == ("adam", "paper", 4000)
-    assert (settings.betas, settings.epsilon, settings.label_smoothing) == ((0.9, 0.98), 1e-9, 0.1)
+    assert (settings.optimizer, settings.schedule, settings.warmup_steps) == ("adam", "noam", 4000)
+    assert (settings.betas, settings.adam_eps, settings.label_smoothing) == ((0.9, 0.98), 1e-9, 0.1)
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
         ({"betas": (0.9, 1.0)}, r"betas must be two numbers from 0 to below 1, not \(0.9, 1.0\)"),
-        ({"epsilon": 0.0}, "epsilon must be between 1e-20 and 1, not 0.0"),
+        ({"adam_eps": 0.0}, "adam_eps must be between 1e-20 and 1, not 0.0"),
         ({"momentum": 1.0}, "momentum must be between 0 and 0.9999, not 1.0"),
         ({"label_smoothing": 1.0}, "label_smoothing must be between 0 and 0.99, not 1.0"),
-        ({"average_decay": 1.0}, "average_decay must be 0 or more, below 1, not 1.0"),
+        ({"ema_decay": 1.0}, "ema_decay must be 0 or more, below 1, not 1.0"),
         ({"batch_tokens": 0}, "batch_tokens must be between 1 and"),
-        ({"accumulate": 0}, "accumulate must be between 1 and 100,000, not 0"),
-        ({"clip_norm": -1.0}, "clip_norm must be between 0 and"),
+        ({"gradient_accumulation": 0}, "gradient_accumulation must be between 1 and 100,000, not 0"),
+        ({"grad_clip": -1.0}, "grad_clip must be between 0 and"),
         ({"max_steps": 0}, "max_steps must be above 0 and at most 1,000,000,000, not 0"),
         ({"max_minutes": -1.0}, "max_minutes must be above 0"),
         ({"log_every": 0}, "log_every must be between 1 and"),
         ({"patience": 0}, "patience must be 1 or more, not 0"),
-        ({"keep_last": 0}, "keep_last must be between 1 and 10,000, not 0"),
+        ({"keep_checkpoints": 0}, "keep_checkpoints must be between 1 and 10,000, not 0"),
         ({"seed": -1}, "seed must be between 0 and"),
         ({"threads": 0}, "threads must be between 1 and 1,024, not 0"),
-        ({"learning_rate": 0.1}, "leave learning_rate out, or choose the schedule inverse_square_root"),
-        ({"warmup_steps": 0}, "the paper's schedule needs warmup_steps of 1 or more, not 0"),
-        ({"schedule": "constant"}, "the schedule constant needs a learning_rate"),
+        ({"learning_rate": 0.1}, "leave learning_rate out, or use schedule inverse_square_root"),
+        ({"warmup_steps": 0}, "schedule noam needs warmup_steps of 1 or more, not 0"),
+        ({"schedule": "constant"}, "schedule constant needs a learning_rate"),
         ({"schedule": "constant", "learning_rate": 0.0}, "learning_rate must be between 1e-12 and 10, not 0.0"),
-        ({"schedule": "cosine", "learning_rate": 0.1}, "the schedule cosine ends with the run: say how many max_steps"),
+        (
+            {"schedule": "cosine", "learning_rate": 0.1},
+            "schedule cosine needs to know the length of the run: set max_steps",
+        ),
         (
             {"schedule": "linear", "learning_rate": 0.1, "max_steps": 10, "warmup_steps": 10},
             r"warmup_steps \(10\) must be fewer than max_steps \(10\)",
         ),
         (
-            {"final_learning_rate": 0.5},
-            "final_learning_rate is where cosine and linear end; the schedule paper does not",
+            {"min_lr_ratio": 0.5},
+            "min_lr_ratio applies to cosine and linear only, not to schedule noam",
         ),
-        ({"weight_decay": 0.1}, "choose the optimizer adamw for it"),
+        ({"weight_decay": 0.1}, "adam does not support weight_decay: use optimizer adamw"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values, sentence):
@@ -99,5 +102,5 @@ def test_settings_name_the_optimizers_there_are():
 
 
 def test_settings_name_all_problems_at_once():
-    with pytest.raises(SettingsError, match=r"epsilon.*accumulate.*seed"):
-        TrainingSettings(epsilon=2.0, accumulate=0, seed=-1)
+    with pytest.raises(SettingsError, match=r"adam_eps.*gradient_accumulation.*seed"):
+        TrainingSettings(adam_eps=2.0, gradient_accumulation=0, seed=-1)

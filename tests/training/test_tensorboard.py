@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, once each."""
+"""TensorBoard events, each once."""
 
 import math
 import sys
@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from sightline.errors import RefusedError, SightlineError
-from sightline.training.optional import optional
+from sightline.training.formatting import Sample
+from sightline.training.optional import import_optional
 from sightline.training.tensorboard import TensorBoardWriter
-from sightline.training.wording import Sample
 
 pytest.importorskip("tensorboard")
 
@@ -25,11 +25,11 @@ def curves(folder) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def test_numbers_of_training_and_validation_are_apart_and_texts_left_out(tmp_path):
+def test_training_and_validation_are_separate_and_texts_left_out(tmp_path):
     writer = TensorBoardWriter(tmp_path)
     writer.append({"step": 5, "loss": 2.5, "skipped": 1, "signature": "text", "nothing": None})
     writer.append({"step": 6, "validation_loss": 1.5, "bleu": 30.0, "best_step": None})
-    assert curves(tmp_path) == {  # before it is closed: a curve grows while the run goes on
+    assert curves(tmp_path) == {  # before it is closed: a curve grows during the run
         "train/loss": [(5, 2.5)],
         "train/skipped": [(5, 1.0)],
         "validation/loss": [(6, 1.5)],
@@ -51,7 +51,7 @@ def test_samples_are_shown_as_they_are(tmp_path):
         "---",
         "",
         "    source     c",
-        "    output     (nothing)",
+        "    output     (empty)",
         "    reference  d",
     ]
 
@@ -93,11 +93,11 @@ def test_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
 
 
 def test_package_that_is_there_is_returned():
-    assert optional("json.decoder", extra="x", purpose="this").__name__ == "json.decoder"
+    assert import_optional("json.decoder", extra="x", purpose="this").__name__ == "json.decoder"
 
 
 def test_package_that_lacks_another_says_so_itself(tmp_path, monkeypatch):
     (tmp_path / "broken_package.py").write_text("import not_there_at_all")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="not_there_at_all"):
-        optional("broken_package", extra="x", purpose="this")
+        import_optional("broken_package", extra="x", purpose="this")

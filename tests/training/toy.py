@@ -1,4 +1,4 @@
-"""Tiny models of every family, toy data whose order is a function of three numbers, and a loop as plain as can be."""
+"""Tiny models of every family, toy data that depend on three numbers, and a minimal training loop."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.model import GPT, Bert, Model, Transformer, build
 from sightline.model.registry import read_config
-from sightline.training.average import RunningAverage
+from sightline.training.averaging import ExponentialMovingAverage
 from sightline.training.loss import projected_cross_entropy
 from sightline.training.optimizer import make_optimizer
 from sightline.training.schedule import learning_rate
@@ -20,14 +20,14 @@ WORDS = 13
 FAMILIES = ("transformer", "bert", "gpt")
 LAYERS = {
     "transformer": {"n_encoder_layers": 1, "n_decoder_layers": 1},
-    "bert": {"n_layers": 1, "heads": ["masked_words"]},
+    "bert": {"n_layers": 1, "heads": ["mlm"]},
     "gpt": {"n_layers": 1},
 }
 SIZES = {"vocab_size": WORDS, "d_model": 8, "n_heads": 2, "d_ff": 12, "max_length": 16, "dropout": 0.1}
 BATCHES_IN_EPOCH = 7
 RATES = {"schedule": "inverse_square_root", "learning_rate": 0.01, "warmup_steps": 3}
 SETTINGS = TrainingSettings(
-    optimizer="adamw", weight_decay=0.1, accumulate=3, clip_norm=1.0, average_decay=0.9, seed=5, **RATES
+    optimizer="adamw", weight_decay=0.1, gradient_accumulation=3, grad_clip=1.0, ema_decay=0.9, seed=5, **RATES
 )
 
 
@@ -40,12 +40,12 @@ def new_state(
     family: str = "gpt", settings: TrainingSettings = SETTINGS, *, seed: int = 0, **sizes: object
 ) -> TrainingState:
     model = tiny_model(family, seed=seed, **sizes)
-    average = RunningAverage(model, decay=settings.average_decay) if settings.average_decay else None
-    return TrainingState(model, make_optimizer(model, settings), average, Progress(seed=settings.seed))
+    ema = ExponentialMovingAverage(model, decay=settings.ema_decay) if settings.ema_decay else None
+    return TrainingState(model, make_optimizer(model, settings), ema, Progress(seed=settings.seed))
 
 
 def batch(progress: Progress) -> tuple[Tensor, Tensor]:
-    """Source and target of one place in the data, of a length that changes from batch to batch."""
+    """Source and target at one position in the data; lengths vary between batches."""
     place = (progress.seed * 1000 + progress.epoch) * 1000 + progress.position
     generator = torch.Generator().manual_seed(place)
     length = 3 + place % 4
@@ -59,7 +59,7 @@ def summed_loss(model: Model, source: Tensor, target: Tensor, *, smoothing: floa
     if isinstance(model, Transformer):
         hidden, output = model.decode(seen, model.encode(source)), model.output
     elif isinstance(model, Bert):
-        hidden, output = model.heads["masked_words"].features(model(seen)), model.heads["masked_words"].output
+        hidden, output = model.heads["mlm"].features(model(seen)), model.heads["mlm"].output
         bias = output.bias
     else:
         assert isinstance(model, GPT)
@@ -67,7 +67,7 @@ def summed_loss(model: Model, source: Tensor, target: Tensor, *, smoothing: floa
     return projected_cross_entropy(hidden.flatten(0, 1), output.weight, labels, bias=bias, smoothing=smoothing)
 
 
-def next_place(progress: Progress) -> Progress:
+def advance_progress(progress: Progress) -> Progress:
     last = progress.position + 1 == BATCHES_IN_EPOCH
     return replace(
         progress,
@@ -78,7 +78,7 @@ def next_place(progress: Progress) -> Progress:
 
 
 def train(state: TrainingState, settings: TrainingSettings, *, n_batches: int) -> list[str]:
-    """Read so many batches, an update after every `accumulate` of them; return every loss to the last bit."""
+    """Train on so many batches with gradient accumulation; return every loss to the last bit."""
     losses = []
     for _ in range(n_batches):
         source, target = batch(state.progress)
@@ -86,8 +86,8 @@ def train(state: TrainingState, settings: TrainingSettings, *, n_batches: int) -
         loss.backward()
         losses.append(loss.item().hex())
         state.metrics["pending_tokens"] = int(state.metrics.get("pending_tokens") or 0) + target[:, 1:].numel()
-        state.progress = next_place(state.progress)
-        if state.progress.accumulated == settings.accumulate:
+        state.progress = advance_progress(state.progress)
+        if state.progress.accumulated == settings.gradient_accumulation:
             update(state, settings)
     return losses
 
@@ -98,16 +98,16 @@ def update(state: TrainingState, settings: TrainingSettings) -> None:
         if parameter.grad is not None:
             parameter.grad /= state.metrics["pending_tokens"]
     rate = learning_rate(settings, step, d_model=state.model.config.d_model)
-    state.optimizer.update(step, learning_rate=rate, clip_norm=settings.clip_norm)
+    state.optimizer.update(step, learning_rate=rate, grad_clip=settings.grad_clip)
     state.optimizer.zero_grad()
-    if state.average is not None:
-        state.average.update(state.model, step)
+    if state.ema is not None:
+        state.ema.update(state.model, step)
     state.metrics["pending_tokens"] = 0
     state.progress = replace(state.progress, step=step, accumulated=0)
 
 
 def digest(tensors: Iterable[Tensor]) -> str:
-    """Return what tells these tensors from others that differ in one bit."""
+    """Return a digest that differs if one bit differs."""
     total = hashlib.sha256()
     for tensor in tensors:
         total.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
@@ -115,6 +115,6 @@ def digest(tensors: Iterable[Tensor]) -> str:
 
 
 def fingerprint(state: TrainingState) -> dict[str, str]:
-    """Return the digest of everything a checkpoint must bring back."""
+    """Return the digest of everything a checkpoint must restore."""
     found = {kind: digest(tensors.values()) for kind, tensors in state.tensors().items()}
     return {**found, "progress": str(state.progress), "metrics": str(state.metrics)}

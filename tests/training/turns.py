@@ -22,7 +22,7 @@ class Fcntl:
         self.is_waited_for = threading.Event()
 
     def flock(self, file: object, operation: int) -> None:
-        """Try at first without waiting: whoever gets the lock waits for nobody."""
+        """Try first without waiting: one that gets the lock waits for nobody."""
         try:
             fcntl.flock(file, operation | fcntl.LOCK_NB)  # type: ignore[arg-type]
         except BlockingIOError:

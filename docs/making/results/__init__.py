@@ -1,1 +1,1 @@
-"""`make results`: published results, reproduced and beaten on a laptop's processor. One command a row, resumable."""
+"""`make results`: published results, reproduced and beaten on a laptop CPU. One command per row, resumable."""

@@ -1,22 +1,22 @@
-"""Files that rows need and that the corpora do not have in this form."""
+"""Prepare files that rows need from the corpora."""
 
 import re
 from pathlib import Path
 
 END_OF_SENTENCE = re.compile(r"(?<= [.!?]) (?=[A-Z\"'“(])")
-"""In text whose punctuation stands apart."""
+"""In text with tokenized punctuation."""
 
 
-def two_parts_of_shakespeare(data: Path, folder: Path) -> None:
-    """The first nine tenths to learn from, the rest to validate on: nanoGPT's cut."""
+def split_shakespeare(data: Path, folder: Path) -> None:
+    """Write the first nine tenths as training set and the rest as validation set, as nanoGPT does."""
     text = (data / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8")
     at = int(len(text) * 0.9)
     for name, part in (("train.txt", text[:at]), ("val.txt", text[at:])):
         (folder / name).write_text(part, encoding="utf-8", newline="\n")
 
 
-def sentences_of_wikitext(data: Path, folder: Path) -> None:
-    """A sentence a line, a blank line after an article: what BERT learns to follow one another."""
+def split_wikitext_sentences(data: Path, folder: Path) -> None:
+    """Write one sentence per line and a blank line between articles, for next-sentence prediction."""
     for part in ("train", "valid"):
         text = (data / "wikitext2" / f"{part}.raw.txt").read_text(encoding="utf-8")
         lines: list[str] = []

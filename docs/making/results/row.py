@@ -1,4 +1,4 @@
-"""What a row of the table of results is: which models are trained, what they are scored on, and beside whose figure."""
+"""A row of the results table: the models to train, their test sets, and the published result to compare with."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 DATA, RUNS = "DATA", "RUNS"
-"""Stand in commands for the folder of the corpora and for that of the runs."""
+"""Placeholders in commands for the folders of the corpora and of the runs."""
 
 
 @dataclass(frozen=True)
@@ -20,52 +20,52 @@ class Training:
 
 @dataclass(frozen=True)
 class Trial:
-    """One model and its score: the trainings that lead to it, and the test set, which is read once, at the end."""
+    """One model and its score: the training runs that lead to it, and the test set, used once at the end."""
 
     name: str
     trainings: tuple[Training, ...]
-    """In their order; the last one's model is scored."""
+    """In order; the model of the last one is scored."""
     test: tuple[str, ...]
     """Options of `sightline evaluate`."""
-    beforehand: tuple[Training, ...] = ()
-    """Of other models, for what these leave behind, such as a tokenizer: their minutes are not this model's."""
+    prerequisites: tuple[Training, ...] = ()
+    """Training runs of other models whose output is needed, such as a tokenizer; their minutes are not counted."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
-    """What is typed: `make results ROW=name`."""
+    """As in `make results ROW=name`."""
     title: str
     measure: str
-    """The value of `sightline evaluate` that counts."""
+    """The metric of `sightline evaluate` that is compared."""
     published: str
-    """What others have reached, and who; empty where nothing is comparable."""
+    """The published result and its source; empty if nothing is comparable."""
     needs: tuple[str, ...]
     """Files below the folder of the corpora."""
     trials: tuple[Trial, ...]
     prepare: Callable[[Path, Path], None] | None = None
-    """Makes files that the trainings read, from the corpora into the row's folder."""
-    places: int = 2
+    """Writes the files that the training runs read, from the corpora into the folder of the row."""
+    decimals: int = 2
     also: tuple[str, ...] = ()
-    """Other values of `sightline evaluate` that the full table has."""
+    """Other metrics of `sightline evaluate` for the full table."""
     derive: Callable[[Mapping[str, object]], float] | None = None
-    """Computes the measure from other values, where `sightline evaluate` does not give it."""
+    """Computes the metric from others, if `sightline evaluate` does not give it."""
 
     def missing(self, data: Path) -> list[str]:
-        """Return the files that are not there."""
+        """Return the missing files."""
         return [name for name in self.needs if not (data / name).is_file()]
 
     def score(self, values: Mapping[str, object]) -> float:
-        """Return what counts of the values that `sightline evaluate` gave."""
+        """Return the metric from the values of `sightline evaluate`."""
         return self.derive(values) if self.derive else float(str(values[self.measure]))
 
     def summary(self, scores: list[float]) -> str:
-        """Return scores in a few signs: the mean and the spread where there are several of the same."""
+        """Return the score, or the mean and standard deviation of several."""
         if len(scores) < 2:
-            return "".join(f"{score:.{self.places}f}" for score in scores)
-        return f"{mean(scores):.{self.places}f} ± {stdev(scores):.{self.places}f} ({len(scores)} seeds)"
+            return "".join(f"{score:.{self.decimals}f}" for score in scores)
+        return f"{mean(scores):.{self.decimals}f} ± {stdev(scores):.{self.decimals}f} ({len(scores)} seeds)"
 
 
 def seeds(make: Callable[[int], Trial], *, n: int) -> tuple[Trial, ...]:

@@ -1,21 +1,21 @@
-"""The rows, in order of worth. What was tuned, was tuned on validation sets alone (docs/log.md says what was tried)."""
+"""The rows, most important first. Tuning used validation sets only (docs/log.md lists what was tried)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from making.results.corpora import sentences_of_wikitext, two_parts_of_shakespeare
+from making.results.corpora import split_shakespeare, split_wikitext_sentences
 from making.results.row import Row, Training, Trial, seeds
 
 MULTI30K = ("train", "val", "test_2016_flickr")
 
 
 def files(pattern: str, **parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that a pattern gives with every combination of some parts."""
+    """Return the names that a pattern gives for every combination of parts."""
     return tuple(pattern.format(**dict(zip(parts, chosen, strict=True))) for chosen in product(*parts.values()))
 
 
-TOKENISED = tuple(
+TOKENIZED = tuple(
     f"data.{name}={part}.lc.norm.tok.{language}"
     for name, part, language in (
         ("train", "train", "en"),
@@ -24,25 +24,25 @@ TOKENISED = tuple(
         ("valid_target", "val", "de"),
     )
 )
-TOKENISED_TEST = "DATA/multi30k/tok/test_2016_flickr.lc.norm.tok"
+TOKENIZED_TEST = "DATA/multi30k/tok/test_2016_flickr.lc.norm.tok"
 
 
-def multi30k_tokenised(seed: int) -> Trial:
-    """The model of Wu et al. 2021, with Muon, whose weights shrink, and agreement: both against learning by heart."""
+def multi30k_tokenized(seed: int) -> Trial:
+    """Return the model of Wu et al. 2021, with Muon, weight decay and R-Drop against overfitting."""
     settings = (
-        "data.folder=DATA/multi30k/tok", *TOKENISED, "tokenizer.vocab_size=10000",
-        "training.max_epochs=20", "model.dropout=0.2", "training.agreement=3", "training.weight_decay=0.5",
+        "data.folder=DATA/multi30k/tok", *TOKENIZED, "tokenizer.vocab_size=10000",
+        "training.max_epochs=20", "model.dropout=0.2", "training.r_drop=3", "training.weight_decay=0.5",
         f"training.seed={seed}",
     )  # fmt: skip
     return Trial(
         f"seed {seed}",
         (Training(f"seed-{seed}", "multi30k", settings),),
-        ("--source", f"{TOKENISED_TEST}.en", "--target", f"{TOKENISED_TEST}.de", "--tokenize", "none"),
+        ("--source", f"{TOKENIZED_TEST}.en", "--target", f"{TOKENIZED_TEST}.de", "--tokenize", "none"),
     )
 
 
 def multi30k_raw(source: str, target: str) -> Trial:
-    """The recipe as it is shipped, in one direction."""
+    """Return the recipe as shipped, in one direction."""
     turned = tuple(
         f"data.{name}={part}.{language}"
         for part, names in (("train", ("train", "train_target")), ("val", ("valid", "valid_target")))
@@ -57,7 +57,7 @@ def multi30k_raw(source: str, target: str) -> Trial:
 
 
 def shakespeare(name: str, folder: str, *settings: str) -> Trial:
-    """Tiny Shakespeare, cut as nanoGPT cuts it."""
+    """Return tiny Shakespeare, split as in nanoGPT."""
     files = ("data.folder=RUNS/shakespeare", "data.train=train.txt", "data.valid=val.txt")
     return Trial(
         name,
@@ -67,58 +67,58 @@ def shakespeare(name: str, folder: str, *settings: str) -> Trial:
 
 
 def dailydialog() -> Trial:
-    """The chat recipe on other dialogues, with a small model and Muon, so that an hour is enough."""
+    """Return the chat recipe on other dialogues, with a small model and Muon to train within an hour."""
     settings = (
         "data.folder=DATA/dailydialog", "data.train=train.jsonl", "data.valid=validation.jsonl", "data.columns=dialog",
         "model.size=tiny", "training.max_epochs=3", "training.optimizer=muon", "training.learning_rate=0.005",
-        "training.average_decay=0.999", "training.best_by=loss",
+        "training.ema_decay=0.999", "training.best_metric=loss",
     )  # fmt: skip
     test = ("--dialogues", "DATA/dailydialog/test.jsonl", "--columns", "dialog")
     return Trial("chat", (Training("chat", "chat", settings),), test)
 
 
-MINI = ("model.preset=bert-mini", "model.positions=rotary")
+MINI = ("model.preset=bert-mini", "model.positions=rope")
 BERT = Training(
     "pretrained",
     "masked-language-model",
     (
         "data.folder=RUNS/bert", "data.train=wikitext-train.txt", "data.valid=wikitext-valid.txt",
         *MINI, "tokenizer.vocab_size=8000", "training.optimizer=muon", "training.learning_rate=0.003",
-        "training.weight_decay=0.1", "training.average_decay=0.999", "training.max_epochs=3",
+        "training.weight_decay=0.1", "training.ema_decay=0.999", "training.max_epochs=3",
     ),
 )  # fmt: skip
 
 
 def fine_tuned(task: str, *, pretrained: bool, seed: int) -> Trial:
-    """A classifier that goes on from the pre-trained model, or one that has only its size and its tokenizer."""
+    """Return a classifier fine-tuned from the pre-trained model, or trained from scratch with its tokenizer."""
     columns, *more = TASKS[task]
-    goes_on = ("model.start=RUNS/bert/pretrained", "training.learning_rate=0.0007")
-    start = goes_on if pretrained else (*MINI, "tokenizer.folder=RUNS/bert/pretrained")
+    fine_tuning = ("model.init_from=RUNS/bert/pretrained", "training.learning_rate=0.0007")
+    start = fine_tuning if pretrained else (*MINI, "tokenizer.path=RUNS/bert/pretrained")
     settings = (
         f"data.folder=DATA/{task}", "data.train=train.tsv", f"data.columns={columns}", *more, *start,
         f"training.max_epochs={EPOCHS[task]}", "training.batch_tokens=2048", f"training.seed={seed}",
     )  # fmt: skip
-    pair = ["--pair"] if "data.classified=pair" in more else []
+    pair = ["--pair"] if "data.label_level=pair" in more else []
     how = "pre-trained" if pretrained else "from scratch"
     own = Training(f"{task}-{how.replace(' ', '-')}-{seed}", "classification", settings)
     return Trial(
         f"{task}, {how}, seed {seed}",
         (BERT, own) if pretrained else (own,),
         ("--labeled", f"DATA/{task}/dev.tsv", "--columns", columns, *pair),
-        beforehand=() if pretrained else (BERT,),
+        prerequisites=() if pretrained else (BERT,),
     )
 
 
 TASKS = {  # the columns, and what else is set
     "sst2": ("sentence,label",),
-    # Of 3,668 pairs 37 are set aside: too few to choose a model by.
-    "mrpc": ("#1 String,#2 String,Quality", "data.classified=pair", "training.best_by=last"),
+    # Of 3,668 pairs 37 are held out: too few to select a model by.
+    "mrpc": ("#1 String,#2 String,Quality", "data.label_level=pair", "training.best_metric=last"),
 }
 EPOCHS = {"sst2": 1, "mrpc": 3}
 
 
 def all_fine_tuned() -> tuple[Trial, ...]:
-    """Both tasks, with and without what was learned before, five seeds each."""
+    """Return both tasks, with and without pre-training, five seeds each."""
     return tuple(
         fine_tuned(task, pretrained=pretrained, seed=seed)
         for task in TASKS
@@ -128,43 +128,44 @@ def all_fine_tuned() -> tuple[Trial, ...]:
 
 
 def wikitext() -> Trial:
-    """A language model of pieces of words, its perplexity stated for words.
+    """Return a subword language model whose perplexity is stated per word.
 
-    With most of its length as context: the published models remember all the text before a word.
+    Evaluated with most of its length as context: the published models are recurrent over the whole text.
     """
     settings = (
-        "data.folder=DATA/wikitext2", "data.train=train.raw.txt", "data.valid=valid.raw.txt", "data.documents=file",
-        "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=192", "model.n_heads=4", "model.d_ff=768",
-        "model.max_length=256", "model.dropout=0.1", "model.positions=rotary", "training.optimizer=muon",
-        "training.schedule=linear", "training.learning_rate=0.004", "training.final_learning_rate=0",
-        "training.average_decay=0.999", "training.max_epochs=5",
+        "data.folder=DATA/wikitext2", "data.train=train.raw.txt", "data.valid=valid.raw.txt",
+        "data.document_separator=file", "tokenizer.vocab_size=8000", "model.n_layers=4", "model.d_model=192",
+        "model.n_heads=4", "model.d_ff=768",
+        "model.max_length=256", "model.dropout=0.1", "model.positions=rope", "training.optimizer=muon",
+        "training.schedule=linear", "training.learning_rate=0.004", "training.min_lr_ratio=0",
+        "training.ema_decay=0.999", "training.max_epochs=5",
     )  # fmt: skip
     test = ("--text", "DATA/wikitext2/test.raw.txt", "--documents", "file", "--context", "224")
     return Trial("word-level", (Training("pieces", "language-model", settings),), test)
 
 
-def for_words_and_lines(scores: Mapping[str, object]) -> float:
-    """Perplexity as word-level models state it: the end of a line is a word, whatever pieces a model spells with."""
+def word_level_perplexity(scores: Mapping[str, object]) -> float:
+    """Return the perplexity per word and line end, as word-level models state it."""
     nats = float(str(scores["loss"])) * int(str(scores["tokens"]))
     return math.exp(nats / WORDS_AND_LINES)
 
 
 WORDS_AND_LINES = 245_569
-"""Of the test set of WikiText-2."""
+"""In the test set of WikiText-2."""
 
 ROWS = (
     Row(
         "multi30k-tok",
-        "Multi30k en → de, lower-cased and tokenised, test_2016_flickr; 4+4 layers, 128 wide, 2.6 M parameters",
+        "Multi30k en → de, lowercased and tokenized, test_2016_flickr; 4+4 layers, d_model 128, 2.6 M parameters",
         "bleu",
         "41.02 (Wu et al. 2021, Transformer-tiny)",
         files("multi30k/tok/{part}.lc.norm.tok.{side}", part=MULTI30K, side=("en", "de")),
-        seeds(multi30k_tokenised, n=3),
+        seeds(multi30k_tokenized, n=3),
         also=("chrf",),
     ),
     Row(
         "multi30k",
-        "Multi30k as it is written, test_2016_flickr; the recipe `multi30k`",
+        "Multi30k, raw text, test_2016_flickr; the recipe `multi30k`",
         "bleu",
         "",
         files("multi30k/{part}.{side}", part=MULTI30K, side=("en", "de")),
@@ -173,24 +174,24 @@ ROWS = (
     ),
     Row(
         "shakespeare",
-        "tiny Shakespeare, a letter at a time, loss on the whole validation part",
+        "tiny Shakespeare by characters, loss on the whole validation set",
         "loss",
-        "1.88 (nanoGPT's CPU setting, on random parts of it); 1.4697 (its GPU setting, 6 layers, 384 wide)",
+        "1.88 (nanoGPT's CPU setting, on random batches of it); 1.4697 (its GPU setting, 6 layers, d_model 384)",
         ("tinyshakespeare/input.txt",),
         (
-            shakespeare("nanoGPT's model and tokens", "nanogpt", "training.best_by=last"),
+            shakespeare("nanoGPT's model and tokens", "nanogpt", "training.best_metric=last"),
             shakespeare(
                 "15 minutes, any recipe", "free", "model.d_model=192", "model.d_ff=768", "model.max_length=256",
-                "model.positions=rotary", "model.dropout=0.1", "training.batch_tokens=4096", "training.max_steps=1400",
-                "training.max_minutes=15", "training.best_by=last",
+                "model.positions=rope", "model.dropout=0.1", "training.batch_tokens=4096", "training.max_steps=1400",
+                "training.max_minutes=15", "training.best_metric=last",
             ),
         ),
-        two_parts_of_shakespeare,
-        places=3,
+        split_shakespeare,
+        decimals=3,
     ),
     Row(
         "dailydialog",
-        "DailyDialog, replies of the test set",
+        "DailyDialog, replies in the test set",
         "perplexity_per_word",
         "",
         files("dailydialog/{part}.jsonl", part=("train", "validation", "test")),
@@ -198,22 +199,22 @@ ROWS = (
     ),
     Row(
         "bert",
-        "BERT-mini pre-trained on WikiText-2, then SST-2 and MRPC (their dev sets)",
+        "BERT-mini pre-trained on WikiText-2, fine-tuned on SST-2 and MRPC (dev sets)",
         "accuracy",
-        "85.9 and 71.8 (Turc et al. 2019, on GLUE's test sets, pre-trained on a thousand times the text)",
+        "85.9 and 71.8 (Turc et al. 2019, on GLUE's test sets, pre-trained on 1,000 times as much text)",
         files("{task}/{part}.tsv", task=("sst2", "mrpc"), part=("train", "dev"))
         + files("wikitext2/{part}.raw.txt", part=("train", "valid")),
         all_fine_tuned(),
-        sentences_of_wikitext,
+        split_wikitext_sentences,
         also=("macro_f1",),
     ),
     Row(
         "wikitext2",
-        "WikiText-2 language model, test set, perplexity for each word and line end (245,569)",
-        "perplexity for words and lines",
-        "65.8 (AWD-LSTM, Merity et al. 2018; 33 M parameters, and rare words are all the same word, `<unk>`)",
+        "WikiText-2 language model, test set, perplexity per word and line end (245,569)",
+        "word-level perplexity",
+        "65.8 (AWD-LSTM, Merity et al. 2018; 33 M parameters, rare words replaced by `<unk>`)",
         files("wikitext2/{part}.raw.txt", part=("train", "valid", "test")),
         (wikitext(),),
-        derive=for_words_and_lines,
+        derive=word_level_perplexity,
     ),
 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Side-by-side speed: ours and its peers in one run, interleaved, so that only ratios are claimed."""
+"""Benchmarks: our speed and that of other libraries in one run, interleaved, so that only ratios are claimed."""

@@ -1,11 +1,11 @@
-"""`sightline bench corpus`: training over real sentences, ours beside the loop of HF's Trainer.
+"""`sightline bench corpus`: training on real sentences, ours against the loop of HF's Trainer.
 
-A single step on one batch leaves out what a run also does: choose sentences, pad them, shift targets, clip, update the
-schedule. Here every contender trains on the same sentences from first to last, a turn each:
+A single step on one batch leaves out what a run also does: select sentences, pad them, shift targets, clip, update the
+schedule. Here every contender trains on the same sentences, one epoch per round:
 
-    sightline      our feed (batches by tokens, sorted by length), packed, our objective, clip, fused AdamW
+    sightline      our batch source (batches by tokens, sorted by length), packed, our objective, clip, fused AdamW
     HF, sorted     batches of a fixed number of sentences, sorted by length as `group_by_length` does, Marian
-    HF, shuffled   the same without sorting: what the Trainer does unless told otherwise
+    HF, shuffled   the same without sorting, the Trainer's default
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from sightline.bench.measure import Timing, take_turns
+from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.peers import HuggingFaceMarian
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer, TransformerConfig
 from sightline.text import Tokenizer
+from sightline.text.batch_source import PairBatchSource, RankSlice
 from sightline.text.batching import Batches, BatchSettings
 from sightline.text.counts import Counts
-from sightline.text.feed import PairFeed, Share
-from sightline.text.store import Store
+from sightline.text.encoded_dataset import EncodedDataset
 from sightline.training.objective import Objective
 
 PAD, IGNORED = 0, -100
@@ -42,14 +42,14 @@ class Sentences:
 
     @property
     def n_target_tokens(self) -> int:
-        """Tokens to be written, the end of each sentence among them."""
+        """Target tokens, end tokens included."""
         return sum(len(target) + 1 for target in self.targets)
 
-    def store(self) -> Store:
-        """Return the sentences as our feed reads them."""
+    def dataset(self) -> EncodedDataset:
+        """Return the sentences as our batch source reads them."""
         rows = [ids for pair in zip(self.sources, self.targets, strict=True) for ids in pair]
         n = len(self.sources)
-        return Store(
+        return EncodedDataset(
             np.concatenate([np.array(ids, dtype=np.uint16) for ids in rows]),
             np.cumsum([0, *map(len, rows)]),
             np.arange(n, dtype=np.uint64),
@@ -60,38 +60,38 @@ class Sentences:
 
 
 def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) -> Callable[[], None]:
-    """Return one pass over the sentences the way a run of ours does it."""
+    """Return a function that trains one epoch as our runs do."""
     model, tokenizer = Transformer(config).train(), sentences.tokenizer
-    share = Share(BatchSettings(batch_tokens=batch_tokens), seed=1)
+    rank_slice = RankSlice(BatchSettings(batch_tokens=batch_tokens), seed=1)
     everything = np.arange(len(sentences.sources))
-    feed = PairFeed(sentences.store(), everything, share, source=tokenizer, target=tokenizer)
+    batch_source = PairBatchSource(sentences.dataset(), everything, rank_slice, source=tokenizer, target=tokenizer)
     objective, optimizer = Objective(0.1), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-    def turn() -> None:
-        for batch in feed.epoch(0):
+    def train_epoch() -> None:
+        for batch in batch_source.epoch(0):
             loss = objective(model, batch)
             optimizer.zero_grad(set_to_none=True)
             (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
 
-    return turn
+    return train_epoch
 
 
 def theirs(
     sentences: Sentences, config: TransformerConfig, *, batch_sentences: int, by_length: bool
 ) -> Callable[[], None]:
-    """Return one pass the way HF's Trainer does it: collate, forward with labels, clip, AdamW, schedule."""
+    """Return a function that trains one epoch as HF's Trainer does: collate, forward, clip, AdamW, schedule."""
     model = HuggingFaceMarian(config).model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     start, end = sentences.tokenizer.start_id or 0, sentences.tokenizer.end_id or 0
 
-    def turn() -> None:
+    def train_epoch() -> None:
         for numbers in fixed_batches(sentences, batch_sentences, by_length=by_length):
-            inputs = padded([sentences.sources[n] for n in numbers], PAD)
-            labels = padded([[*sentences.targets[n], end] for n in numbers], IGNORED)
-            read = padded([[start, *sentences.targets[n]] for n in numbers], PAD)
+            inputs = pad([sentences.sources[n] for n in numbers], PAD)
+            labels = pad([[*sentences.targets[n], end] for n in numbers], IGNORED)
+            read = pad([[start, *sentences.targets[n]] for n in numbers], PAD)
             found = model(input_ids=inputs, attention_mask=(inputs != PAD).long(), decoder_input_ids=read)
             loss = nn.functional.cross_entropy(found.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -100,11 +100,11 @@ def theirs(
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
 
-    return turn
+    return train_epoch
 
 
 def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[list[int]]:
-    """Cut shuffled sentences into batches of one size, sorted by length within many batches if asked."""
+    """Cut shuffled sentences into batches of one size, sorted by length within megabatches if `by_length`."""
     order = np.random.default_rng(1).permutation(len(sentences.sources)).tolist()
     if by_length:
         window = size * MEGABATCH
@@ -113,8 +113,8 @@ def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[l
     return [order[at : at + size] for at in range(0, len(order), size)]
 
 
-def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Pad as a collator does."""
+def pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Pad rows as a collator does."""
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
@@ -126,7 +126,7 @@ def bench_corpus(
     model: str = "transformer-tiny",
     after_round: Callable[[int], object] = lambda _: None,
 ) -> tuple[list[Timing], dict[str, float]]:
-    """Time a pass over the sentences by each contender, interleaved; also return how much of the batches is padding."""
+    """Time one epoch of each contender, interleaved; also return the share of padding in the batches."""
     config = preset(model, vocab_size=sentences.tokenizer.vocab_size, dropout=0.1)
     assert isinstance(config, TransformerConfig)  # noqa: S101 - it is; this tells the type checker
     mean = (sum(map(len, sentences.sources)) + sentences.n_target_tokens) / len(sentences.sources)
@@ -136,17 +136,17 @@ def bench_corpus(
         "HF, sorted": theirs(sentences, config, batch_sentences=size, by_length=True),
         "HF, shuffled": theirs(sentences, config, batch_sentences=size, by_length=False),
     }
-    waste = {
-        "shuffled": waste_of(sentences, fixed_batches(sentences, size, by_length=False)),
-        "sorted as HF does": waste_of(sentences, fixed_batches(sentences, size, by_length=True)),
-        "ours, before packing": our_waste(sentences, batch_tokens),
+    padding = {
+        "shuffled": padding_share(sentences, fixed_batches(sentences, size, by_length=False)),
+        "sorted as HF does": padding_share(sentences, fixed_batches(sentences, size, by_length=True)),
+        "ours, before packing": our_padding_share(sentences, batch_tokens),
         "ours, packed": 0.0,
     }
-    return take_turns(contenders, rounds=rounds, warm_up=1, after_round=after_round), waste
+    return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round), padding
 
 
-def waste_of(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
-    """Return how much of padded batches is padding."""
+def padding_share(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
+    """Return the share of padding in padded batches."""
     grid = real = 0
     for numbers in batches:
         lengths = [(len(sentences.sources[n]), len(sentences.targets[n]) + 1) for n in numbers]
@@ -155,7 +155,7 @@ def waste_of(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
     return 1 - real / grid
 
 
-def our_waste(sentences: Sentences, batch_tokens: int) -> float:
-    """Return how much of our batches would be padding if they were padded."""
-    lengths = sentences.store().lengths + np.array([0, 1])
+def our_padding_share(sentences: Sentences, batch_tokens: int) -> float:
+    """Return the share of padding in our batches if they were padded."""
+    lengths = sentences.dataset().lengths + np.array([0, 1])
     return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share

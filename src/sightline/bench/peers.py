@@ -1,7 +1,7 @@
-"""The peers of `bench train`: the same model by other libraries, used the way their documentation says.
+"""The peers of `bench train`: the same model in other libraries, used as their documentation says.
 
 All have the paper's shape, tied embeddings, and dropout where ours has it (embeddings and sublayer outputs), so that
-each may use its own fastest attention kernel; all score the padded grid, leaving padding out of the loss.
+each can use its fastest attention kernel; all compute logits for padding too, and leave it out of the loss.
 """
 
 import math
@@ -19,12 +19,12 @@ Loss = Callable[[], Tensor]
 
 
 def smoothed_loss(logits: Tensor, work: Workload) -> Tensor:
-    """Score a padded grid of logits the usual way."""
+    """Return the usual cross-entropy of padded logits, with label smoothing."""
     return F.cross_entropy(logits.flatten(0, 1), work.labels.flatten(), ignore_index=PAD, label_smoothing=0.1)
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with the embedding and output around it that it leaves to its users."""
+    """torch.nn.Transformer with the embedding and output projection that it leaves to the user."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -100,10 +100,10 @@ class XTransformers(nn.Module):
             "ff_mult": config.d_ff / config.d_model, "attn_flash": True,
             "ff_dropout": config.dropout,  # it has none on sublayer outputs
         }  # fmt: skip
-        around = {"num_tokens": config.vocab_size, "max_seq_len": 512, "emb_dropout": config.dropout}
-        self.encoder = TransformerWrapper(**around, attn_layers=Encoder(depth=config.n_encoder_layers, **shared))
+        wrapper = {"num_tokens": config.vocab_size, "max_seq_len": 512, "emb_dropout": config.dropout}
+        self.encoder = TransformerWrapper(**wrapper, attn_layers=Encoder(depth=config.n_encoder_layers, **shared))
         self.decoder = TransformerWrapper(
-            **around,
+            **wrapper,
             tie_embedding=True,
             attn_layers=Decoder(depth=config.n_decoder_layers, cross_attend=True, **shared),
         )
@@ -112,8 +112,8 @@ class XTransformers(nn.Module):
     def forward(self, work: Workload) -> Tensor:
         """Return the loss."""
         real = work.source != PAD
-        memory = self.encoder(work.source, mask=real, return_embeddings=True)
-        return smoothed_loss(self.decoder(work.target, context=memory, context_mask=real), work)
+        encoder_output = self.encoder(work.source, mask=real, return_embeddings=True)
+        return smoothed_loss(self.decoder(work.target, context=encoder_output, context_mask=real), work)
 
 
 PEERS: dict[str, tuple[str, Callable[[TransformerConfig], nn.Module]]] = {
@@ -121,14 +121,14 @@ PEERS: dict[str, tuple[str, Callable[[TransformerConfig], nn.Module]]] = {
     "HF Marian": ("transformers", HuggingFaceMarian),
     "x-transformers": ("x_transformers", XTransformers),
 }
-"""Name → the package it needs, and how it is built."""
+"""Name → required package and model class."""
 
 
 def installed_peers() -> dict[str, Callable[[TransformerConfig], nn.Module]]:
-    """Return the peers whose packages are here."""
+    """Return the peers whose packages are installed."""
     return {name: build for name, (package, build) in PEERS.items() if find_spec(package) is not None}
 
 
 def missing_peers() -> list[str]:
-    """Return the names of the others."""
+    """Return the names of the peers whose packages are not installed."""
     return [name for name in PEERS if name not in installed_peers()]

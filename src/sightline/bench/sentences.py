@@ -1,4 +1,4 @@
-"""The sentences of `bench corpus`: those of two parallel files, or the built-in phrases."""
+"""The sentences of `bench corpus`: from two parallel files, or the built-in phrases."""
 
 from itertools import islice
 from pathlib import Path
@@ -11,19 +11,19 @@ from sightline.text.data import DataSettings
 from sightline.text.phrasebook import make_phrasebook, translations
 from sightline.text.record import SOURCE_AND_TARGET
 
-VOCABULARY = 8_000
+VOCAB_SIZE = 8_000
 
 
 def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sentences:
-    """Return the first so many pairs, spelled by a tokenizer made from them."""
+    """Return the first `n` pairs, tokenized by a tokenizer trained on them."""
     if (source is None) != (target is None):
-        raise InputError("--source and --target come together, or neither")
+        raise InputError("--source and --target must be given together")
     if source is None:
         book = make_phrasebook(n_train=n, n_unseen=1)
         pairs = [(pair.source, pair.target) for pair in islice(translations(book.train), 0, None, 30)][:n]
     else:
         corpus = Corpus(DataSettings(train=str(source), train_target=str(target)), SOURCE_AND_TARGET)
         pairs = [(str(r.fields[0]), str(r.fields[1])) for r in islice(corpus.records(), n)]
-    tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCABULARY)
+    tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCAB_SIZE)
     sources, targets = (tokenizer.encode_batch(list(side)) for side in zip(*pairs, strict=True))
     return Sentences(tokenizer, sources, targets)

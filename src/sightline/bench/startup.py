@@ -1,10 +1,10 @@
-"""`sightline bench startup`: how long a fresh interpreter takes to answer, beside what it would take with torch."""
+"""`sightline bench startup`: start-up time of a new interpreter, compared with importing torch."""
 
 import subprocess
 import sys
 from collections.abc import Callable
 
-from sightline.bench.measure import Timing, take_turns
+from sightline.bench.measure import Timing, time_interleaved
 
 COMMANDS = {
     "import sightline": ["-c", "import sightline"],
@@ -15,7 +15,7 @@ COMMANDS = {
 
 
 def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
-    """Return a call that runs python with these arguments and waits for it."""
+    """Return a function that runs python with these arguments and waits for it."""
     command = [sys.executable, *arguments]
     return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
 
@@ -23,4 +23,4 @@ def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
 def bench_startup(*, rounds: int, after_round: Callable[[int], object] = lambda _: None) -> list[Timing]:
     """Time each command, interleaved."""
     contenders = {name: fresh_interpreter(words) for name, words in COMMANDS.items()}
-    return take_turns(contenders, rounds=rounds, warm_up=1, after_round=after_round)
+    return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round)

@@ -1,11 +1,11 @@
-"""`sightline bench train`: one training step (forward, backward, update) beside the peers' on the same batch."""
+"""`sightline bench train`: one training step (forward, backward, update) against the peers on the same batch."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from sightline.bench.measure import Timing, take_turns
+from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.peers import installed_peers
 from sightline.bench.workload import PAD, Workload
 from sightline.model.registry import preset
@@ -16,7 +16,7 @@ SIZES = {"tiny": ("transformer-tiny", 10_000), "base": ("paper-base", 32_000)}
 
 
 class Sightline(nn.Module):
-    """Our model, packed, with the loss that projects in chunks."""
+    """Our model with packed batches and the chunked loss."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -24,14 +24,14 @@ class Sightline(nn.Module):
 
     def forward(self, work: Workload) -> Tensor:
         """Return the loss."""
-        memory = self.model.encode(work.source, lengths=work.source_lengths, packed=True)
-        hidden = self.model.decode(work.target, memory, lengths=work.target_lengths, packed=True)
+        encoder_output = self.model.encode(work.source, lengths=work.source_lengths, packed=True)
+        hidden = self.model.decode(work.target, encoder_output, lengths=work.target_lengths, packed=True)
         labels = work.labels[work.target != PAD]
         return projected_cross_entropy(hidden, self.model.output.weight, labels, smoothing=0.1) / labels.numel()
 
 
 def training_step(model: nn.Module, work: Workload) -> Callable[[], None]:
-    """Return one step of training; everybody gets torch's fused Adam."""
+    """Return a function that does one training step; all contenders use torch's fused Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step() -> None:
@@ -52,4 +52,4 @@ def bench_train(
     work = Workload.mixed(vocab_size=vocab_size)
     contenders = {"sightline": Sightline, **installed_peers()}
     steps = {name: training_step(make(config).train(), work) for name, make in contenders.items()}
-    return work, take_turns(steps, rounds=rounds, after_round=after_round)
+    return work, time_interleaved(steps, rounds=rounds, after_round=after_round)

@@ -1,4 +1,4 @@
-"""The model card: README.md, written from facts."""
+"""Build the model card, README.md."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -17,7 +17,7 @@ FAMILIES = {
 }
 
 
-def model_card(
+def build_model_card(
     model: Model,
     tokenizer: Tokenizer | None = None,
     *,
@@ -25,24 +25,24 @@ def model_card(
     created: date | None = None,
     sections: Mapping[str, str] | None = None,
 ) -> str:
-    """Describe a model in Markdown: what it is, its sizes, what made it, and in `sections` all the rest."""
+    """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
     architecture = architecture_of(model.config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
-    rows = "\n".join(f"| {name} | {in_words(value)} |" for name, value in to_mapping(model.config).items())
+    rows = "\n".join(f"| {name} | {format_value(value)} |" for name, value in to_mapping(model.config).items())
     day = f" on {created.isoformat()}" if created else ""
     more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
     return (
         f"# {title}\n\n"
         f"{FAMILIES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
         f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
-        f"Made{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
-        f"`sightline info` on this folder tells more.\n{more}"
+        f"Created{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
+        f"Run `sightline info` on this folder for details.\n{more}"
     )
 
 
-def in_words(value: object) -> str:
-    """Write a value as a person would."""
+def format_value(value: object) -> str:
+    """Format a value for readers."""
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool) or value is None:

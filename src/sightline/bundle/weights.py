@@ -1,4 +1,4 @@
-"""Weights into a model and out of it: names, types and shapes are compared before a single weight is read."""
+"""Read and write the weights of a model: names, types and shapes are compared before any weight is read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -11,21 +11,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from sightline.bundle.header import FORMAT_KEY, Header, Stored, read_header
-from sightline.bundle.manifest import FORMAT, shortened
+from sightline.bundle.header import FORMAT_KEY, Header, TensorInfo, read_header
+from sightline.bundle.manifest import FORMAT, shorten
 from sightline.errors import ModelFileError
 from sightline.model.config import BlockConfig
 from sightline.model.registry import Model, build
 
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
-class WithoutBeginnings(TorchFunctionMode):
-    """Leaves out everything that changes a tensor in place: weights about to be replaced need no random beginning."""
+class SkipInit(TorchFunctionMode):
+    """Skips in-place operations on tensors: weights about to be loaded need no initialization."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return the tensor as it is where normal_, zeros_ or div_ would change it."""
+        """Return the tensor unchanged where normal_, zeros_ or div_ would change it."""
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
             return args[0] if args else kwargs["tensor"]
@@ -33,34 +33,34 @@ class WithoutBeginnings(TorchFunctionMode):
 
 
 def read_model(config: BlockConfig, file: FileIO, path: Path) -> Model:
-    """Build the model of a config with the weights of an open safetensors file, ready to use or to train on."""
+    """Build a model from its config and an open safetensors file, in evaluation mode."""
     try:
         header = read_header(file, path)
         check_layer_count(config, header, path)
-        with torch.device("meta"), WithoutBeginnings():
+        with torch.device("meta"), SkipInit():
             model = build(config)
         check_tensors(header, {name: tuple(p.shape) for name, p in model.named_parameters()}, path)
         tensors = read_tensors(file, header, path)
     except OSError as error:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
     model.load_state_dict({name: tensors.pop(name).float() for name in header.tensors}, strict=False, assign=True)
-    model.tie()
+    model.tie_weights()
     return model.eval()
 
 
 def check_layer_count(config: BlockConfig, header: Header, path: Path) -> None:
-    """Refuse more layers than there are tensors at once, without building them."""
+    """Refuse more layers than there are tensors, without building them."""
     n_layers = sum(getattr(config, field.name) for field in fields(config) if field.name.endswith("_layers"))
     if n_layers > len(header.tensors):
         raise ModelFileError(
-            path, f"holds {len(header.tensors):,} tensors, too few for the {n_layers:,} layers of config.json"
+            path, f"has {len(header.tensors):,} tensors, too few for the {n_layers:,} layers of config.json"
         )
 
 
 def check_tensors(
     header: Header, expected: Mapping[str, tuple[int, ...]], path: Path, *, against: str = "config.json"
 ) -> None:
-    """Refuse a file that does not hold exactly the weights of the model, naming what is wrong."""
+    """Refuse a file that does not contain exactly the weights of the model, listing the differences."""
     found = header.tensors
     problems = {
         "missing": [name for name in expected if name not in found],
@@ -71,48 +71,48 @@ def check_tensors(
             if name in found and found[name].shape != shape
         ],
     }
-    sentences = [f"{what}: {some_of(names)}" for what, names in problems.items() if names]
-    if sentences:
-        raise ModelFileError(path, shortened(f"does not fit {against}: {'; '.join(sentences)}"))
+    messages = [f"{what}: {list_some(names)}" for what, names in problems.items() if names]
+    if messages:
+        raise ModelFileError(path, shorten(f"does not fit {against}: {'; '.join(messages)}"))
 
 
-def some_of(names: Iterable[str]) -> str:
-    """Name the first few, and count the rest."""
+def list_some(names: Iterable[str]) -> str:
+    """List the first few names, and count the rest."""
     given = [name if len(name) <= 100 else f"{name[:99]}…" for name in names]
-    more = f" and {len(given) - MOST_NAMED:,} more" if len(given) > MOST_NAMED else ""
-    return ", ".join(repr(name) if not name.isprintable() else name for name in given[:MOST_NAMED]) + more
+    more = f" and {len(given) - MAX_NAMED:,} more" if len(given) > MAX_NAMED else ""
+    return ", ".join(repr(name) if not name.isprintable() else name for name in given[:MAX_NAMED]) + more
 
 
 def read_tensors(file: FileIO, header: Header, path: Path) -> dict[str, Tensor]:
-    """Read every tensor into memory of its own, refusing NaN and infinity."""
+    """Read every tensor into its own memory, refusing NaN and infinity."""
     file.seek(header.start)
     tensors = {}
-    for name, stored in header.tensors.items():
-        tensor = read_tensor(file, stored, path)
-        if not_finite(tensor):
-            raise ModelFileError(path, f"{name} holds NaN or infinity: the training that made it had gone wrong")
+    for name, info in header.tensors.items():
+        tensor = read_tensor(file, info, path)
+        if has_non_finite(tensor):
+            raise ModelFileError(path, f"{name} holds NaN or infinity: its training diverged")
         tensors[name] = tensor
     return tensors
 
 
-def read_tensor(file: FileIO, stored: Stored, path: Path) -> Tensor:
+def read_tensor(file: FileIO, info: TensorInfo, path: Path) -> Tensor:
     """Read the next tensor of the file."""
-    memory = torch.empty(stored.end - stored.begin, dtype=torch.uint8)
+    memory = torch.empty(info.end - info.begin, dtype=torch.uint8)
     view = memoryview(memory.numpy())  # type: ignore[arg-type]
     while view:
         if not (count := file.readinto(view)):
-            raise ModelFileError(path, "became shorter while it was read")
+            raise ModelFileError(path, "became shorter while being read")
         view = view[count:]
-    return memory.view(DTYPES[stored.dtype]).view(stored.shape)
+    return memory.view(DTYPES[info.dtype]).view(info.shape)
 
 
-def not_finite(tensor: Tensor) -> bool:
-    """Tell whether NaN or infinity is among the values: both show in the least or the greatest one."""
+def has_non_finite(tensor: Tensor) -> bool:
+    """Return whether any value is NaN or infinite: either shows in the minimum or maximum."""
     return tensor.numel() > 0 and not all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
 
 
 def write_weights(model: Model, path: Path, *, like: Path) -> None:
-    """Write a model's weights, tied ones once; what is not of a type that is read (float64) as 32-bit floats."""
+    """Write a model's weights, tied ones once; unsupported types (float64) are written as 32-bit floats."""
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
     weights = {name: weight if weight.dtype in DTYPES.values() else weight.float() for name, weight in weights.items()}
     write_tensors(weights, path, like=like)
@@ -122,4 +122,4 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, like: Path) -> N
     """Write named tensors; the file gets the permissions of `like`."""
     plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, path, metadata={"format": "pt", FORMAT_KEY: str(FORMAT)})
-    path.chmod(like.stat().st_mode)  # the library gives its files to their owner alone
+    path.chmod(like.stat().st_mode)  # safetensors makes its files private to their owner

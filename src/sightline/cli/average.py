@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from sightline.bundle import Bundle
 
 
-USUAL = 5
-"""Checkpoints that are averaged if nobody says how many, as the paper does."""
+DEFAULT_COUNT = 5
+"""Checkpoints averaged by default, as in the paper."""
 
 
 def average(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, with checkpoints in it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder with checkpoints.")],
     last: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many of the newest checkpoints; else up to 5.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of checkpoints to average, newest first; default: up to 5."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The model folder to write; else RUN/model-average.")
+        Path | None, typer.Option(metavar="DIR", help="Model folder to write; default: RUN/model-average.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Average the last checkpoints of a run.
+    """Average the last checkpoints of a run into one model.
 
-    The mean of their weights is often a better model than any one of them.
+    The mean of their weights is often a better model than any single checkpoint.
 
     \b
     Examples:
@@ -37,71 +38,71 @@ def average(
       sightline average runs/en-de --last 3 --out models/en-de
     """
     from sightline.bundle import save
-    from sightline.training.rotation import step_of
+    from sightline.training.retention import parse_step
 
-    chosen = newest(run, last)
-    steps = [step_of(path) for path in chosen]
+    chosen = newest_checkpoints(run, last)
+    steps = [parse_step(path) for path in chosen]
     folder = out or run / "model-average"
-    save(averaged(run, chosen, steps), folder)
+    save(average_checkpoints(run, chosen, steps), folder)
     if as_json:
         put_json({"folder": str(folder), "steps": steps})
     else:
-        put_line(f"{folder}: the mean of {len(steps)} checkpoints, steps {listed(steps)}")
+        put_line(f"{folder}: the mean of {len(steps)} checkpoints, steps {join_steps(steps)}")
 
 
-def newest(run: Path, wanted: int | None) -> list[Path]:
-    """Return the last checkpoints of a run, or say how many there are."""
-    from sightline.training.rotation import checkpoints, step_of
+def newest_checkpoints(run: Path, wanted: int | None) -> list[Path]:
+    """Return the last checkpoints of a run."""
+    from sightline.training.retention import list_checkpoints, parse_step
 
-    found = checkpoints(run / "checkpoints")
+    found = list_checkpoints(run / "checkpoints")
     if not found:
-        raise RefusedError(f"{run}: there are no checkpoints: give the folder of a run, as RUN of RUN/checkpoints")
-    count = min(len(found), USUAL) if wanted is None else wanted
+        raise RefusedError(f"{run}: there are no checkpoints: give a run folder, the RUN of RUN/checkpoints")
+    count = min(len(found), DEFAULT_COUNT) if wanted is None else wanted
     if len(found) < count:
         raise RefusedError(
-            f"{run}: {count} checkpoints were asked for, but only {len(found)} are there (steps "
-            f"{listed([step_of(path) for path in found])}): take --last {len(found)}, or keep more while training "
-            f"with training.keep_last={count}"
+            f"{run}: {count} checkpoints were requested, but there are only {len(found)} (steps "
+            f"{join_steps([parse_step(path) for path in found])}): use --last {len(found)}, or train with "
+            f"training.keep_checkpoints={count}"
         )
     return found[-count:]
 
 
-def averaged(run: Path, chosen: list[Path], steps: list[int]) -> "Bundle":
+def average_checkpoints(run: Path, chosen: list[Path], steps: list[int]) -> "Bundle":
     """Return the run's model with the mean of the checkpoints' weights."""
     from sightline.bundle import load
-    from sightline.training.average import mean_of_files
+    from sightline.training.averaging import average_files
 
     bundle = load(run)
     for path in chosen:
         check_weights(path)
     files = [path / "model.safetensors" for path in chosen]
     check_fit(bundle, files[0])
-    means = mean_of_files(files)
+    means = average_files(files)
     bundle.model.load_state_dict({name: mean.float() for name, mean in means.items()}, strict=False)
-    note = f"\n## Average\n\nThe weights are the mean of those after steps {listed(steps)}.\n"
+    note = f"\n## Average\n\nThe weights are the mean of those after steps {join_steps(steps)}.\n"
     return replace(bundle, card=bundle.card + note if bundle.card else "")
 
 
 def check_weights(checkpoint: Path) -> None:
-    """Refuse a checkpoint whose weights are not what was written."""
+    """Refuse a checkpoint whose weights do not match their checksum."""
     from sightline.training.checkpoint import SUMS, check_digest, read_sums
-    from sightline.training.tensor_file import opened
+    from sightline.training.tensor_file import open_required
 
     path = checkpoint / "model.safetensors"
     expected = read_sums(checkpoint / SUMS)[path.name]
-    with opened(path) as file:
+    with open_required(path) as file:
         check_digest(file, path, expected)
 
 
 def check_fit(bundle: "Bundle", path: Path) -> None:
     """Refuse checkpoints of another model than the one in the run folder."""
     from sightline.bundle.weights import check_tensors
-    from sightline.training.tensor_file import opened_tensors
+    from sightline.training.tensor_file import open_tensor_file
 
-    with opened_tensors(path) as file:
+    with open_tensor_file(path) as file:
         check_tensors(file.header, {name: tuple(p.shape) for name, p in bundle.model.named_parameters()}, path)
 
 
-def listed(steps: list[int]) -> str:
-    """Write steps for people."""
+def join_steps(steps: list[int]) -> str:
+    """Join steps for a message."""
     return ", ".join(map(str, steps))

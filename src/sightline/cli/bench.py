@@ -1,4 +1,4 @@
-"""`sightline bench`: speed beside others, in one interleaved run."""
+"""`sightline bench`: speed compared with other implementations, in interleaved rounds."""
 
 import json
 import sys
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from sightline.bench.measure import Timing
 
 app = typer.Typer(
-    help="Measure speed beside others, taking turns in one run. Leave the machine alone meanwhile.",
+    help="Compare speed with other implementations, in interleaved rounds. Keep the machine idle meanwhile.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Rounds = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Turns everybody gets; medians count.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Rounds = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of rounds; medians are reported.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Size(StrEnum):
-    """Which model is trained."""
+    """Size of the model."""
 
     tiny = "tiny"
     base = "base"
@@ -35,7 +35,7 @@ def train(
     rounds: Rounds = 15,
     as_json: AsJson = False,
 ) -> None:
-    """Time one training step (forward, backward, update) beside the installed peers.
+    """Time one training step against the installed peers. A step is forward, backward and update.
 
     Example: sightline bench train --size base --rounds 7
     """
@@ -44,9 +44,9 @@ def train(
     from sightline.runtime import keep_freed_memory
 
     if missing := missing_peers():
-        typer.echo(f"left out, not installed: {', '.join(missing)} (pip install 'sightline[bench]')", err=True)
-    keep_freed_memory()  # for everybody: the peers gain by it too
-    work, timings = bench_train(size.value, rounds=rounds, after_round=tell_progress(rounds))
+        typer.echo(f"skipped, not installed: {', '.join(missing)} (pip install 'sightline[bench]')", err=True)
+    keep_freed_memory()  # the peers benefit too
+    work, timings = bench_train(size.value, rounds=rounds, after_round=progress_printer(rounds))
     about = f"{work.n_target_tokens:,} target tokens a step, {work.padding:.0%} padding, {size.value}"
     report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
 
@@ -54,14 +54,14 @@ def train(
 @app.command()
 def corpus(
     source: Annotated[
-        Path | None, typer.Option(metavar="F", help="Sentences, one a line; if not given: phrases.")
+        Path | None, typer.Option(metavar="F", help="Source file, one sentence per line; default: built-in phrases.")
     ] = None,
-    target: Annotated[Path | None, typer.Option(metavar="F", help="Their translations, one a line.")] = None,
-    sentences: Annotated[int, typer.Option(min=10, metavar="N", help="So many of them.")] = 4000,
+    target: Annotated[Path | None, typer.Option(metavar="F", help="Target file, one sentence per line.")] = None,
+    sentences: Annotated[int, typer.Option(min=10, metavar="N", help="Number of sentences.")] = 4000,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Time a pass of training over sentences, batching included, beside the loop of HF's Trainer.
+    """Time one epoch, batching included, against HF's Trainer loop.
 
     Example: sightline bench corpus --source train.en --target train.de
     """
@@ -69,9 +69,9 @@ def corpus(
     from sightline.bench.sentences import read_sentences
     from sightline.runtime import keep_freed_memory
 
-    keep_freed_memory()  # for everybody
+    keep_freed_memory()  # the peers benefit too
     work = read_sentences(source, target, n=sentences)
-    timings, waste = bench_corpus(work, rounds=rounds, after_round=tell_progress(rounds))
+    timings, waste = bench_corpus(work, rounds=rounds, after_round=progress_printer(rounds))
     shares = ", ".join(f"{name} {share:.1%}" for name, share in waste.items())
     about = f"{len(work.sources):,} pairs, {work.n_target_tokens:,} target tokens; padding: {shares}"
     report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
@@ -83,42 +83,42 @@ def trace(
     rounds: Rounds = 15,
     as_json: AsJson = False,
 ) -> None:
-    """Time a translation of thirty tokens that is traced beside one that is not, and measure the memory of both.
+    """Time a translation with and without tracing. Measures the memory of both, too.
 
     Example: sightline bench trace --size base --rounds 7
     """
     from sightline.bench.trace import bench_trace
 
-    cost = bench_trace(size.value, rounds=rounds, after_round=tell_progress(rounds))
-    kept = ", ".join(f"{way} {count / 1e6:.1f} MB" for way, count in cost.probe_bytes.items())
-    peaks = ", ".join(f"{way} {count / 1e6:,.0f} MB" for way, count in cost.peak_bytes.items())
-    about = f"30 tokens into 30, {size.value}; kept: {kept}; the process grew by: {peaks or 'unknown'}"
+    cost = bench_trace(size.value, rounds=rounds, after_round=progress_printer(rounds))
+    kept = ", ".join(f"{name} {count / 1e6:.1f} MB" for name, count in cost.activation_bytes.items())
+    peaks = ", ".join(f"{name} {count / 1e6:,.0f} MB" for name, count in cost.peak_bytes.items())
+    about = f"30 tokens into 30, {size.value}; recorded: {kept}; peak memory growth: {peaks or 'unknown'}"
     report(cost.timings, about=about, as_json=as_json)
 
 
 @app.command()
 def serve(
     size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
-    clients: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="So many ask at once.")] = 64,
-    requests: Annotated[int, typer.Option(min=1, metavar="N", help="So often each, in a turn.")] = 4,
+    clients: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Number of concurrent clients.")] = 64,
+    requests: Annotated[int, typer.Option(min=1, metavar="N", help="Number of requests per client and round.")] = 4,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a translator to many clients at once and to one at a time, beside the simplest handler there is.
+    """Time serving many clients, and one, against a simple handler. The model is a translator.
 
     Example: sightline bench serve --clients 64
     """
     from dataclasses import asdict
 
-    from sightline.serving.comparison import bench_serve
+    from sightline.bench.serve import bench_serve
 
     results = bench_serve(
-        size.value, clients=clients, requests_each=requests, rounds=rounds, after_round=tell_progress(rounds)
+        size.value, clients=clients, requests_each=requests, rounds=rounds, after_round=progress_printer(rounds)
     )
     if as_json:
         typer.echo(json.dumps([asdict(result) for result in results], indent=2))
         return
-    typer.echo(f"30 tokens into 30, {size.value}; medians of {rounds} interleaved turns")
+    typer.echo(f"30 tokens into 30, {size.value}; medians of {rounds} interleaved rounds")
     for one in results:
         speed = f"{one.tokens_per_second:9,.0f} tokens/s   p50 {one.p50 * 1e3:8,.0f} ms   p99 {one.p99 * 1e3:8,.0f} ms"
         typer.echo(f"  {one.name:32}{speed}" + (f"   {one.failures} failed" if one.failures else ""))
@@ -126,33 +126,33 @@ def serve(
 
 @app.command()
 def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
-    """Time how soon a fresh interpreter answers.
+    """Time the startup of commands in a fresh interpreter.
 
     Example: sightline bench startup
     """
     from sightline.bench.startup import bench_startup
 
     report(
-        bench_startup(rounds=rounds, after_round=tell_progress(rounds)),
+        bench_startup(rounds=rounds, after_round=progress_printer(rounds)),
         about="one fresh interpreter each",
         as_json=as_json,
     )
 
 
-def tell_progress(rounds: int) -> Callable[[int], None]:
-    """Return what is called after every turn: a line on a terminal, nothing elsewhere."""
+def progress_printer(rounds: int) -> Callable[[int], None]:
+    """Return a callback that prints the round on a terminal, nothing elsewhere."""
 
-    def tell(turn: int) -> None:
+    def print_round(number: int) -> None:
         if sys.stderr.isatty():
             sys.stderr.write(
-                "\rwarming up" if turn < 0 else f"\rturn {turn + 1} of {rounds}" + "\n" * (turn + 1 == rounds)
+                "\rwarming up" if number < 0 else f"\rround {number + 1} of {rounds}" + "\n" * (number + 1 == rounds)
             )
 
-    return tell
+    return print_round
 
 
 def report(timings: "list[Timing]", *, about: str, tokens: int | None = None, as_json: bool) -> None:
-    """Print medians, and how many times as fast as each the first one is, turn by turn."""
+    """Print medians, and the speed of the first relative to each, compared round by round."""
     first = timings[0]
     if as_json:
         results = [
@@ -161,7 +161,7 @@ def report(timings: "list[Timing]", *, about: str, tokens: int | None = None, as
         ]
         typer.echo(json.dumps({"about": about, "tokens": tokens, "results": results}, indent=2))
         return
-    typer.echo(f"{about}; medians of {len(first.seconds)} interleaved turns")
+    typer.echo(f"{about}; medians of {len(first.seconds)} interleaved rounds")
     for timing in timings:
         speed = f"{tokens / timing.median:10,.0f} tokens/s" if tokens else ""
         ratio = f"{first.name} is {first.speed_against(timing):.2f}× as fast" if timing is not first else ""

@@ -1,21 +1,32 @@
-"""`sightline chat`: a conversation in the terminal, or a reply for each line of stdin."""
+"""`sightline chat`: chat in the terminal, or one reply per line of stdin."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sightline.cli.opening import opened
-from sightline.cli.options import AsJson, Beam, MaxTokens, MinP, ModelFolder, Seed, Temperature, TopK, TopP, decoding
+from sightline.cli.loading import open_pipeline
+from sightline.cli.options import (
+    AsJson,
+    Beam,
+    MaxTokens,
+    MinP,
+    ModelFolder,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    decoding_overrides,
+)
 from sightline.cli.output import put, put_json, put_line
-from sightline.cli.texts import placed, text_blocks
+from sightline.cli.texts import add_location, read_blocks
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.pipelines import Chat
 
 PROMPT, QUIT, RESET = "> ", "/quit", "/reset"
-WELCOME = "Say something. /reset forgets what was said, /quit (or Ctrl-D) ends.\n"
+WELCOME = "Type a message. /reset clears the history, /quit (or Ctrl-D) ends.\n"
 
 
 def chat(
@@ -29,10 +40,10 @@ def chat(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Talk with a model that remembers what was said.
+    """Chat with a model that keeps the history of the conversation.
 
-    On a terminal it asks for a line and answers it; the arrow keys bring earlier lines back. From a pipe or a file,
-    each line gets one line of reply, in one conversation. /reset forgets what was said, /quit ends.
+    On a terminal, it prompts for messages; the arrow keys recall earlier ones. From a pipe or a file, each line gets
+    one line of reply, in one conversation. /reset clears the history, /quit ends.
 
     \b
     Examples:
@@ -42,47 +53,47 @@ def chat(
     """
     from sightline.pipelines import Chat
 
-    talker = Talker(
-        opened(model, Chat),
-        decoding(max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam=beam, seed=seed),
+    session = ChatSession(
+        open_pipeline(model, Chat),
+        decoding_overrides(max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam_size=beam, seed=seed),
     )
     if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
-        talk(talker)
+        run_interactive(session)
         return
-    for line in (text for block in text_blocks(None) for text in block):
+    for line in (text for block in read_blocks(None) for text in block):
         if line.text.strip() == QUIT:
             return
         try:
-            reply = talker.answer(line.text)
+            reply = session.reply(line.text)
         except InputError as error:
-            raise placed(error, line) from None
+            raise add_location(error, line) from None
         if as_json:
             put_json({"line": line.number, "message": line.text, "reply": reply})
         else:
             put_line(reply)
 
 
-class Talker:
-    """Answers lines, remembering what was said."""
+class ChatSession:
+    """One conversation and its decoding options."""
 
     def __init__(self, model: "Chat", options: dict[str, object]) -> None:
         self._model, self._options = model, options
         self._conversation = model.conversation()
 
-    def answer(self, line: str) -> str:
-        """Return the reply to a line; a blank one has none, and neither has the command to forget."""
+    def reply(self, line: str) -> str:
+        """Return the reply to a line, which is empty for a blank line and for /reset."""
         if line.strip() == RESET:
             self._conversation = self._model.conversation()
             return ""
         return self._conversation.say(line, **self._options)
 
 
-def talk(talker: Talker) -> None:
-    """Converse on a terminal until its user has had enough; what cannot be answered is no reason to end."""
+def run_interactive(session: ChatSession) -> None:
+    """Chat on a terminal until the user quits; a message that is refused does not end the conversation."""
     sys.stderr.write(WELCOME)
-    for line in typed_lines():
+    for line in read_typed_lines():
         try:
-            reply = talker.answer(line)
+            reply = session.reply(line)
         except InputError as error:
             sys.stderr.write(f"{error}\n")
             continue
@@ -90,10 +101,10 @@ def talk(talker: Talker) -> None:
             put(f"{reply}\n")
 
 
-def typed_lines() -> Iterator[str]:
-    """Yield what is typed, with the keys of readline where it is installed."""
+def read_typed_lines() -> Iterator[str]:
+    """Yield typed lines, with readline's editing keys if it is installed."""
     with suppress(ImportError):
-        import readline  # noqa: F401  # importing it is what makes input() use it
+        import readline  # noqa: F401  # importing it makes input() use it
     while True:
         try:
             line = input(PROMPT)

@@ -1,4 +1,4 @@
-"""`sightline embed`: texts as vectors."""
+"""`sightline embed`: embed texts as vectors."""
 
 from typing import Annotated
 
@@ -6,21 +6,21 @@ import typer
 
 from sightline.cli.options import AsJson, ModelFolder, Texts
 from sightline.cli.output import put_json, put_row
-from sightline.cli.progress import shown
-from sightline.cli.texts import Text, answers, text_blocks
+from sightline.cli.progress import show_progress
+from sightline.cli.texts import Text, process_texts, read_blocks
 
 
 def embed(
     model: ModelFolder,
     texts: Texts = None,
     normalize: Annotated[
-        bool, typer.Option("--normalize", help="Give every vector the length 1: their products are cosines then.")
+        bool, typer.Option("--normalize", help="Scale every vector to length 1, so that dot products are cosines.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn texts into vectors.
+    """Embed texts as vectors.
 
-    Prints for each text, or line of stdin, its numbers with tabs between; nothing in the line of a blank one.
+    Prints one tab-separated vector for each text or line of stdin; an empty line for a blank one.
 
     \b
     Examples:
@@ -38,8 +38,8 @@ def embed(
             vectors = vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(1e-12)
         return vectors.tolist()
 
-    for text, vector in answers(shown(text_blocks(texts)), work):
-        numbers = None if vector is None else [f"{number:.9g}" for number in vector]  # all that 32 bits can tell
+    for text, vector in process_texts(show_progress(read_blocks(texts)), work):
+        numbers = None if vector is None else [f"{number:.9g}" for number in vector]  # the precision of float32
         if as_json:
             put_json({"line": text.number, "text": text.text, "vector": numbers and [float(n) for n in numbers]})
         else:

@@ -1,20 +1,31 @@
-"""`sightline generate`: go on with a text."""
+"""`sightline generate`: continue a text."""
 
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from sightline.cli.opening import opened
-from sightline.cli.options import AsJson, Beam, MaxTokens, MinP, ModelFolder, Seed, Temperature, TopK, TopP, decoding
+from sightline.cli.loading import open_pipeline
+from sightline.cli.options import (
+    AsJson,
+    Beam,
+    MaxTokens,
+    MinP,
+    ModelFolder,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    decoding_overrides,
+)
 from sightline.cli.output import put, put_json, put_line
-from sightline.cli.texts import whole_text
+from sightline.cli.texts import read_text
 
 
 def generate(
     model: ModelFolder,
     prompt: Annotated[
-        str | None, typer.Argument(metavar="PROMPT", help="What to go on from; else all of stdin, or nothing.")
+        str | None, typer.Argument(metavar="PROMPT", help="Text to continue; default: all of stdin, or nothing.")
     ] = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
@@ -23,16 +34,18 @@ def generate(
     min_p: MinP = None,
     beam: Beam = None,
     seed: Seed = None,
-    n: Annotated[int, typer.Option("--n", min=1, max=1000, metavar="N", help="Write N texts, a line each.")] = 1,
+    n: Annotated[
+        int, typer.Option("--n", min=1, max=1000, metavar="N", help="Number of texts to generate, one line each.")
+    ] = 1,
     stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="End before this; may be given several times.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Stop string: generation ends before it; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a text.
+    """Continue a text.
 
-    Prints what is written as it comes, without the prompt. With --n N there is one line for each text, a line break in
-    it written as \\n; with --json it stays one.
+    Prints the generated text as it comes, without the prompt. With --n N there is one line for each text, a line break
+    within it printed as \\n; JSON keeps it.
 
     \b
     Examples:
@@ -43,20 +56,22 @@ def generate(
     """
     from sightline.pipelines import Generator
 
-    generator = opened(model, Generator)
-    text = whole_text(prompt)
-    options = decoding(max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam=beam, seed=seed)
+    generator = open_pipeline(model, Generator)
+    text = read_text(prompt)
+    options = decoding_overrides(
+        max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam_size=beam, seed=seed
+    )
     if stop:
         options["stop"] = tuple(stop)
     if n > 1 and beam is None:
-        options["sample"] = True  # texts that differ must be drawn
+        options["do_sample"] = True  # different texts need sampling
     if n == 1 and not as_json:
         for piece in generator.stream(text, **options):
             put(piece)
         put("\n")
         return
-    [written] = generator.continuations([text], settings=generator.settings_for(n, options))
-    for number, result in enumerate(written, 1):
+    [results] = generator.continuations([text], settings=generator.resolve_settings(n, options))
+    for number, result in enumerate(results, 1):
         if as_json:
             put_json({"number": number, "prompt": text, **asdict(result)})
         else:

@@ -1,6 +1,6 @@
-"""Held-out data, what a model is scored on: read by the corpus readers, whose refusals are put in terms of our options.
+"""Held-out test sets, read by the corpus readers, with their errors in terms of this command's options.
 
-Knows no model. A test set is in memory as a whole, for its score is that of all of it.
+Knows no model. A test set is held in memory as a whole.
 """
 
 import sys
@@ -16,36 +16,36 @@ from sightline.errors import InputError, RefusedError, SettingsError
 
 if TYPE_CHECKING:
     from sightline.text.data import Format
-    from sightline.text.documents import Documents, Unit
+    from sightline.text.documents import DocumentSeparator, Unit
     from sightline.text.labels import Labels
     from sightline.text.record import Field, Record
 
 WORDING = {
     ", or set data.on_bad_utf8 to replace or skip": "",
-    " (or say so with data.format)": "",
+    " (or set data.format)": "",
     "data.columns": "--columns",
     "(source, target, language)": "(source, target, language; or give --to)",
-    "there is nothing to learn from": "there is nothing to score",
+    "there is nothing to train on": "there is nothing to score",
 }
-"""What the readers say to someone who trains, and what that is here."""
+"""Parts of the readers' messages, written for training, and their replacements here."""
 
-WRITTEN = ("--source", "--tsv")
-SUITS = {
+TRANSLATION_SETS = ("--source", "--tsv")
+VALID_WITH = {
     "--columns": ("--tsv", "--dialogues", "--labeled"),
     "--pair": ("--labeled",),
     "--documents": ("--text",),
     "--context": ("--text",),
-    **dict.fromkeys(("--to", "--from", "--beam", "--length-penalty", "--tokenize"), WRITTEN),
+    **dict.fromkeys(("--to", "--from", "--beam", "--length-penalty", "--tokenize"), TRANSLATION_SETS),
 }
-"""Options that are about some test sets only: with others they would do nothing, and nobody would notice."""
+"""Test sets each option applies to; with others it would silently do nothing."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which files, and how they are read."""
+    """A test set: its files and how to read them."""
 
     option: str
-    """What was given: --source, --tsv, --text, --dialogues or --labeled."""
+    """The option that named it: --source, --tsv, --text, --dialogues or --labeled."""
     path: Path
     target: Path | None
     columns: tuple[str, ...]
@@ -62,7 +62,7 @@ class HeldOut:
         limit: int | None,
         others: Mapping[str, object] = MappingProxyType({}),
     ) -> "HeldOut":
-        """Return the one test set that the options name; `others` are options that must suit it."""
+        """Return the one test set that the options name; `others` are options that must apply to it."""
         given = [(option, path) for option, path in files.items() if path is not None and option != "--target"]
         target = files.get("--target")
         if len(given) != 1:
@@ -71,50 +71,52 @@ class HeldOut:
             )
         [(option, path)] = given
         if (target is not None) != (option == "--source"):
-            raise RefusedError("--source and --target come together: the same lines in two languages")
+            raise RefusedError(
+                "--source and --target go together: line n of one is the translation of line n of the other"
+            )
         for name, value in {"--columns": columns or None, "--pair": pair or None, **others}.items():
-            if value is not None and option not in SUITS[name]:
-                raise RefusedError(f"{name} is for {together(SUITS[name])}, not for {option}")
+            if value is not None and option not in VALID_WITH[name]:
+                raise RefusedError(f"{name} is for {join_names(VALID_WITH[name])}, not for {option}")
         return cls(option, path, target, columns, pair, limit)
 
     @property
     def is_table(self) -> bool:
-        """Whether a third column may name the language of each line."""
+        """Whether a third column may name the target language of each line."""
         return self.option == "--tsv"
 
-    def pairs(self, *, named: bool) -> list[tuple[str, ...]]:
-        """Return sources and targets, and if `named` the language of each."""
+    def pairs(self, *, language_column: bool) -> list[tuple[str, ...]]:
+        """Return sources and targets, and the target language of each if there is a column for it."""
         from sightline.text.record import SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE
 
-        fields = SOURCE_TARGET_LANGUAGE if named else SOURCE_AND_TARGET
+        fields = SOURCE_TARGET_LANGUAGE if language_column else SOURCE_AND_TARGET
         with self._records(fields) as records:
             return [tuple(map(str, record.fields)) for record in islice(records, self.limit)]
 
-    def documents(self, *, ended_by: "Documents" = "blank") -> list[str]:
-        """Return the documents of a running text, each in one piece."""
+    def documents(self, *, separator: "DocumentSeparator" = "blank") -> list[str]:
+        """Return the documents of a text file."""
         from sightline.text.record import TEXT
 
-        with self._records(TEXT, documents=ended_by) as records:
+        with self._records(TEXT, document_separator=separator) as records:
             parts = groupby(records, key=lambda record: record.document)
             texts = ("".join(str(record.fields[0]) for record in document) for _, document in parts)
             return list(islice(texts, self.limit))
 
     def lines(self) -> list[str]:
-        """Return the lines of a text."""
+        """Return the lines of a text file."""
         from sightline.text.record import TEXT
 
         with self._records(TEXT, unit="line") as records:
             return [str(record.fields[0]) for record in islice(records, self.limit)]
 
-    def exchanges(self, *, history: int) -> list[tuple[str, str]]:
-        """Return every reply of some dialogues behind the last so many turns before it, a line each."""
+    def exchanges(self, *, context_turns: int) -> list[tuple[str, str]]:
+        """Return every reply with the turns before it, at most `context_turns`, one per line."""
         from sightline.text.record import TURNS
 
-        with self._records(TURNS, history=history) as records:
+        with self._records(TURNS, context_turns=context_turns) as records:
             return [(str(record.fields[0]), str(record.fields[1])) for record in islice(records, self.limit)]
 
     def labeled(self, names: Sequence[str], *, per_word: bool) -> "list[tuple[Field | tuple[str, str], Field]]":
-        """Return texts, or pairs of them, or words, and their labels; unknown ones are refused with their place."""
+        """Return texts, pairs of texts, or words, with their labels; an unknown label is refused with its location."""
         from sightline.text.labels import Labels
         from sightline.text.record import PAIR_AND_LABEL, TEXT_AND_LABEL, TOKENS_AND_LABELS
 
@@ -124,18 +126,18 @@ class HeldOut:
         with self._records(
             TOKENS_AND_LABELS if per_word else PAIR_AND_LABEL if self.pair else TEXT_AND_LABEL
         ) as records:
-            return [example(record, labels) for record in islice(records, self.limit)]
+            return [build_example(record, labels) for record in islice(records, self.limit)]
 
     @contextmanager
     def _records(
         self,
         fields: tuple[str, ...],
         *,
-        unit: "Unit" = "piece",
-        history: int = 1,
-        documents: "Documents" = "blank",
+        unit: "Unit" = "chunk",
+        context_turns: int = 1,
+        document_separator: "DocumentSeparator" = "blank",
     ) -> "Iterator[Iterator[Record]]":
-        """Read the files; what was unusual is counted, and said on stderr when all is read."""
+        """Read the files; print on stderr what was dropped or repaired."""
         from sightline.text.corpus import Corpus
         from sightline.text.counts import Counts
         from sightline.text.data import DataSettings
@@ -148,18 +150,18 @@ class HeldOut:
                 train_target=target,
                 format=self._format,
                 columns=self.columns,
-                history=history,
-                documents=documents,
+                context_turns=context_turns,
+                document_separator=document_separator,
             )
             yield Corpus(settings, fields, unit=unit).records(counts)
         except (InputError, SettingsError) as error:
-            raise type(error)(reworded(str(error))) from None
+            raise type(error)(reword(str(error))) from None
         if len(counts.to_mapping()) > 1:
             sys.stderr.write(f"{self.path}: {'; '.join(counts.report())}\n")
 
     @property
     def _format(self) -> "Format":
-        """How the files are read: what has columns is TSV, unless it is called JSONL."""
+        """Format of the files: a file with columns is TSV, unless it is named .jsonl."""
         from sightline.text.data import DataSettings
 
         if self.option in ("--source", "--text"):
@@ -168,24 +170,24 @@ class HeldOut:
         return "jsonl" if named == "jsonl" else "tsv"
 
 
-def example(record: "Record", labels: "Labels") -> "tuple[Field | tuple[str, str], Field]":
-    """Return what is classified, and as what it should be."""
-    *given, wanted = record.fields
-    for name in (wanted,) if isinstance(wanted, str) else wanted:
-        labels.id_of(name, record.place)
-    if not isinstance(wanted, str) and len(given[0]) != len(wanted):
-        raise InputError(f"{record.place}: {len(given[0])} words have {len(wanted)} labels: each needs one")
-    return (str(given[0]), str(given[1])) if len(given) == 2 else given[0], wanted
+def build_example(record: "Record", labels: "Labels") -> "tuple[Field | tuple[str, str], Field]":
+    """Return an input and its label, or labels."""
+    *inputs, label = record.fields
+    for name in (label,) if isinstance(label, str) else label:
+        labels.id_of(name, record.location)
+    if not isinstance(label, str) and len(inputs[0]) != len(label):
+        raise InputError(f"{record.location}: {len(inputs[0])} words but {len(label)} labels: each word needs one")
+    return (str(inputs[0]), str(inputs[1])) if len(inputs) == 2 else inputs[0], label
 
 
-def together(names: Sequence[str]) -> str:
-    """Return names as a sentence has them."""
+def join_names(names: Sequence[str]) -> str:
+    """Join names for a sentence."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def reworded(message: str) -> str:
-    """Say what the readers say in terms of our options."""
-    for theirs, ours in WORDING.items():
-        message = message.replace(theirs, ours)
+def reword(message: str) -> str:
+    """Rephrase a reader's message in terms of this command's options."""
+    for original, replacement in WORDING.items():
+        message = message.replace(original, replacement)
     return message

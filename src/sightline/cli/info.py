@@ -1,4 +1,4 @@
-"""`sightline info`: what is in a model folder."""
+"""`sightline info`: describe a model folder."""
 
 import json
 import sys
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is in a model folder, after checking every file of it.
+    """Describe a model: architecture, parameters, vocabulary, files. Checks every file of its folder.
 
     Example: sightline info runs/en-de
     """
     from sightline.bundle import load
 
-    facts = facts_of(load(model), model)
+    facts = collect_facts(load(model), model)
     if as_json:
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     elif sys.stdout.isatty():
         print_table(facts)
     else:
-        typer.echo("\n".join(f"{name}: {value}" for name, value in rows_of(facts)))
+        typer.echo("\n".join(f"{name}: {value}" for name, value in flatten_facts(facts)))
 
 
-def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
-    """Collect what there is to say about a model, ready for JSON."""
+def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
+    """Collect the facts about a model as a JSON object."""
     import torch
 
     from sightline import __version__
-    from sightline.bundle.atomic import place_of
-    from sightline.bundle.source import FILE_NAMES, model_place
+    from sightline.bundle.atomic import current_folder
+    from sightline.bundle.files import FILE_NAMES, find_model_folder
     from sightline.model.registry import architecture_of
     from sightline.settings import to_mapping
 
@@ -44,34 +44,34 @@ def facts_of(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     for name, parameter in bundle.model.named_parameters():
         part = name.partition(".")[0]
         parts[part] = parts.get(part, 0) + parameter.numel()
-    tokenizer, place = bundle.tokenizer, place_of(model_place(folder))
+    tokenizer, files = bundle.tokenizer, current_folder(find_model_folder(folder))
     return {
         "architecture": architecture_of(bundle.model.config),
-        "purpose": bundle.purpose and to_mapping(bundle.purpose),
+        "task_config": bundle.task_config and to_mapping(bundle.task_config),
         "parameters": {"all": sum(parts.values()), **parts},
         "model": to_mapping(bundle.model.config),
         "vocabulary": tokenizer and {"size": tokenizer.vocab_size, "special_tokens": tokenizer.roles},
         "generation": to_mapping(bundle.generation),
-        "files": {name: (place / name).stat().st_size for name in FILE_NAMES if (place / name).exists()},
+        "files": {name: (files / name).stat().st_size for name in FILE_NAMES if (files / name).exists()},
         "versions": {"folder": bundle.version, "sightline": __version__, "torch": torch.__version__},
     }
 
 
-def rows_of(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Flatten the facts to lines: a name and what is to be said of it."""
-    from sightline.bundle.card import in_words
+def flatten_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Flatten the facts to rows of name and value."""
+    from sightline.bundle.card import format_value
 
     rows = []
     for name, value in facts.items():
         entries = value if isinstance(value, dict) else {"": "none" if value is None else value}
         for key, entry in entries.items():
-            words = ", ".join(f"{k} {v}" for k, v in entry.items()) if isinstance(entry, dict) else in_words(entry)
+            words = ", ".join(f"{k} {v}" for k, v in entry.items()) if isinstance(entry, dict) else format_value(entry)
             rows.append((f"{name} {key}".strip(), words + (" bytes" if name == "files" else "")))
     return rows
 
 
 def print_table(facts: dict[str, Any]) -> None:
-    """Show the facts on a terminal."""
+    """Print the facts as a table, for terminals."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -79,6 +79,6 @@ def print_table(facts: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for name, words in rows_of(facts):
+    for name, words in flatten_facts(facts):
         table.add_row(Text(name), Text(words))
     Console().print(table)

@@ -1,4 +1,4 @@
-"""An option for every limit of the server, made from the one table that has them."""
+"""One command-line option per server limit, generated from `Limits`."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ import typer
 
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, in place of its `**limits`, an option for each field of `Limits`."""
+    """Replace the `**limits` of a command by one option per field of `Limits`."""
     from sightline.serving.limits import Limits
 
     fixed = [
@@ -35,7 +35,7 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def annotation(field: "dataclasses.Field[Any]") -> Any:
-    """Return how typer reads the option of a limit."""
+    """Return the typer annotation of a limit."""
     kind = int if isinstance(field.default, int) else float
     option = typer.Option(
         field.metadata["flag"], metavar="N", help=field.metadata["help"].capitalize(), rich_help_panel="Limits"

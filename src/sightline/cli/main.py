@@ -1,15 +1,16 @@
-"""The program `sightline`: finds the command, and turns what goes wrong into one line and an exit code.
+"""The program `sightline`: runs a command, and turns an error into one line and an exit code.
 
-    0  done        1  failed        2  wrong usage or refused input
-    130, 143, 129  stopped by Ctrl-C, a request to terminate or a closed terminal; a run has saved its state
+    0  done        1  failed        2  wrong usage or invalid input
+    130, 143, 129  interrupted (Ctrl-C), terminated or hung up; a training run has saved its state
 
-Commands import what they need inside their functions: `sightline --help` must answer at once, and torch does not.
+Commands import what they need inside their functions, so that `sightline --help` does not wait for torch.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Annotated
 
 import typer
@@ -27,12 +28,13 @@ from sightline.cli.generate import generate
 from sightline.cli.info import info
 from sightline.cli.inspect import inspect
 from sightline.cli.neighbors import neighbors
-from sightline.cli.sections import LOOK, TRAIN, USE, Sections
+from sightline.cli.sections import INSPECT, TRAIN, USE, Sections
 from sightline.cli.serve import serve
 from sightline.cli.train import train
 from sightline.cli.translate import translate
-from sightline.errors import SightlineError
-from sightline.runtime import use_threads
+from sightline.errors import InputError, RefusedError, SightlineError
+from sightline.renames import OPTIONS
+from sightline.runtime import set_num_threads
 
 app = typer.Typer(
     name="sightline",
@@ -44,19 +46,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-WORDS: dict[str, tuple[Callable[..., None], ...]] = {
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     TRAIN: (demo, train, average),
     USE: (translate, generate, chat, fill, classify, embed, neighbors, serve),
-    LOOK: (inspect, evaluate, info),
+    INSPECT: (inspect, evaluate, info),
 }
-for section, words in WORDS.items():
-    for word in words:
-        app.command(rich_help_panel=section)(word)
-app.add_typer(bench, name="bench", rich_help_panel=LOOK)
+for section, commands in COMMANDS.items():
+    for command in commands:
+        app.command(rich_help_panel=section)(command)
+app.add_typer(bench, name="bench", rich_help_panel=INSPECT)
 
 
 def print_version(wanted: bool) -> bool:
-    """Print the version and leave."""
+    """Print the version and exit."""
     if wanted:
         typer.echo(f"sightline {__version__}")
         raise typer.Exit
@@ -64,23 +66,24 @@ def print_version(wanted: bool) -> bool:
 
 
 @app.callback()
-def everywhere(
+def common_options(
     threads: Annotated[
-        int | None, typer.Option(min=1, max=1024, metavar="N", help="Use N threads; accepted after any command too.")
+        int | None,
+        typer.Option(min=1, max=1024, metavar="N", help="Number of CPU threads; also accepted after the command."),
     ] = None,
     debug: Annotated[  # noqa: ARG001
-        bool, typer.Option("--debug", help="Show the traceback of an error; accepted after any command too.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; also accepted after the command.")
     ] = False,
     version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Build, train, run and see through Transformers."""
     if threads is not None:
-        use_threads(threads)
+        set_num_threads(threads)
 
 
-def common_first(arguments: Sequence[str]) -> list[str]:
+def move_common_options_first(arguments: Sequence[str]) -> list[str]:
     """Move the options that every command accepts to where they are declared, before the command's name."""
     common, rest = [], []
     pending = iter(arguments)
@@ -106,34 +109,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        leave_pipe()
+        discard_stdout()
         return 1
     except SightlineError as error:
-        return failed(str(error), error.exit_code, show=given)
+        return report_failure(message_of(error), error.exit_code, arguments=given)
     except Exception as error:
-        return failed(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1, show=given)
+        return report_failure(
+            f"{type(error).__name__}: {error} (this is a bug; --debug shows where)", 1, arguments=given
+        )
     return 0
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Run a command and make sure that what it wrote has arrived."""
+    """Run a command and flush its output."""
+    for option in renamed_options(arguments):
+        raise RefusedError(f"no such option: {option} (did you mean {OPTIONS[option]}?)")
     try:
-        typer.main.get_command(app).main(args=common_first(arguments), prog_name="sightline")
+        typer.main.get_command(app).main(args=move_common_options_first(arguments), prog_name="sightline")
     finally:
         sys.stdout.flush()
 
 
-def failed(message: str, code: int, *, show: Sequence[str]) -> int:
-    """Say in one line what went wrong, after the traceback if it was asked for."""
-    if "--debug" in show:
+def renamed_options(arguments: Sequence[str]) -> list[str]:
+    """Return the options that had another name in 0.1.0; arguments after `--` are text."""
+    names = (argument.partition("=")[0] for argument in takewhile(lambda argument: argument != "--", arguments))
+    return [name for name in names if name in OPTIONS]
+
+
+def message_of(error: SightlineError) -> str:
+    """Return the message of an error, naming the argument at fault as an option: `from_` is --from here."""
+    if isinstance(error, InputError) and error.option is not None:
+        return f"--{error.option.rstrip('_').replace('_', '-')}: {error.reason}"
+    return str(error)
+
+
+def report_failure(message: str, code: int, *, arguments: Sequence[str]) -> int:
+    """Print an error as one line, after the traceback with --debug, and return the exit code."""
+    if "--debug" in arguments:
         traceback.print_exc()
     line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
     sys.stderr.write(f"sightline: {line}\n")
     return code
 
 
-def leave_pipe() -> None:
-    """Let nothing more be written to a reader that has gone, not even by the interpreter's last flush."""
+def discard_stdout() -> None:
+    """Send further output nowhere: the reader has closed the pipe, and even the interpreter's last flush would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""`sightline neighbors`: the words a model holds to be nearest to a word."""
+"""`sightline neighbors`: nearest neighbors of words."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,8 +6,8 @@ import typer
 
 from sightline.cli.options import AsJson, ModelFolder
 from sightline.cli.output import put_json, put_row
-from sightline.cli.progress import shown
-from sightline.cli.texts import Text, answers, text_blocks
+from sightline.cli.progress import show_progress
+from sightline.cli.texts import Text, process_texts, read_blocks
 
 if TYPE_CHECKING:
     from sightline.pipelines import Neighbor
@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 def neighbors(
     model: ModelFolder,
-    words: Annotated[list[str] | None, typer.Argument(metavar="WORD", help="Words; else the lines of stdin.")] = None,
-    n: Annotated[int, typer.Option("--n", min=1, max=10_000, metavar="N", help="Print the N nearest words.")] = 10,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Words; default: the lines of stdin.")
+    ] = None,
+    n: Annotated[
+        int, typer.Option("--n", min=1, max=10_000, metavar="N", help="Number of neighbors to print for each word.")
+    ] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find the words that are nearest to a word.
+    """Find the nearest neighbors of words, by the cosine similarity of their vectors.
 
-    Near are words whose vectors point the same way. Prints, with tabs between: the word, its neighbor, and the cosine
-    of their vectors. With --json there is one object for each word.
+    Prints, tab-separated: the word, its neighbor, and their cosine similarity. With --json there is one object for
+    each word.
 
     \b
     Examples:
@@ -37,7 +41,7 @@ def neighbors(
     def work(block: list[Text]) -> "list[list[Neighbor]]":
         return [pipeline.neighbors(text.text.strip(), n=n) for text in block]
 
-    for word, found in answers(shown(text_blocks(words)), work):
+    for word, found in process_texts(show_progress(read_blocks(words)), work):
         if as_json:
             near = [{"word": neighbor.word, "similarity": neighbor.similarity} for neighbor in found or ()]
             put_json({"line": word.number, "word": word.text.strip(), "neighbors": near})

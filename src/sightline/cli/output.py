@@ -1,7 +1,6 @@
-r"""What a command prints: a line for each result, at once, in UTF-8 whatever the locale says.
+r"""Output of commands: one line per result, flushed at once, UTF-8 whatever the locale.
 
-A terminal gets what it can show. A text may hold line breaks, a line may not: plain lines have them written out, as
-\n; JSON keeps them.
+A terminal gets the characters it can show. Line breaks within a text are escaped as \n in plain lines; JSON keeps them.
 """
 
 import json
@@ -15,7 +14,7 @@ COLUMN_ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
 def put(text: str) -> None:
-    """Write to stdout and let whoever reads it have it now."""
+    """Write to stdout and flush."""
     stream: Any = sys.stdout
     if (stream.encoding or "utf-8").lower() != "utf-8":
         stream.reconfigure(**({"errors": "replace"} if stream.isatty() else {"encoding": "utf-8"}))
@@ -29,19 +28,19 @@ def put_line(text: str) -> None:
 
 
 def put_row(*cells: str) -> None:
-    """Print texts as the columns of one line, with tabs between them."""
+    """Print texts as tab-separated columns of one line."""
     put("\t".join(cell.translate(COLUMN_ESCAPES) for cell in cells) + "\n")
 
 
 def put_json(entries: Mapping[str, object]) -> None:
-    """Print an object as one line of JSON; what is no finite number becomes null, as JSON has no other word for it."""
-    put(json.dumps(finite(entries), ensure_ascii=False, allow_nan=False) + "\n")
+    """Print an object as one line of JSON; NaN and infinity become null, as JSON has neither."""
+    put(json.dumps(replace_non_finite(entries), ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def finite(value: object) -> object:
-    """Return a value that JSON can hold."""
+def replace_non_finite(value: object) -> object:
+    """Replace NaN and infinity by None, at any depth."""
     if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
+        return {key: replace_non_finite(entry) for key, entry in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [finite(entry) for entry in value]
+        return [replace_non_finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

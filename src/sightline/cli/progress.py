@@ -1,4 +1,4 @@
-"""How far a long work has come: a bar on stderr where that is a terminal and the results go elsewhere, else nothing."""
+"""Progress bar on stderr, only if that is a terminal and the results go elsewhere."""
 
 import os
 import stat
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from sightline.cli.texts import Text
 
 
-def wanted() -> bool:
-    """Tell whether somebody watches who does not see the results come, or types them."""
+def should_show() -> bool:
+    """Return whether a user watches stderr but neither sees the results nor types the input."""
     return sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
 
 
-def shown(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
-    """Pass on blocks of texts, showing how many were worked on: each is done when the next is asked for."""
-    if not wanted():
+def show_progress(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
+    """Yield the blocks and show how many lines are done: a block is done when the next one is requested."""
+    if not should_show():
         yield from blocks
         return
     from rich.console import Console
@@ -26,7 +26,7 @@ def shown(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    # Left to itself, rich would lead what is printed meanwhile to where the bar is.
+    # By default, rich would redirect stdout to the console of the bar.
     with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
         task = bar.add_task("reading", total=input_size())
         for block in blocks:
@@ -36,12 +36,12 @@ def shown(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
 
 
 def n_bytes(block: "Sequence[Text]") -> int:
-    """Return how much of a file some lines are."""
+    """Return the size of some lines in the input file."""
     return sum(len(text.text.encode("utf-8", errors="replace")) + 1 for text in block)
 
 
 def input_size() -> int | None:
-    """Return how many bytes stdin has, if it is a file."""
+    """Return the size of stdin in bytes, if it is a file."""
     try:
         status = os.fstat(sys.stdin.fileno())
     except OSError:
@@ -50,8 +50,8 @@ def input_size() -> int | None:
 
 
 @contextmanager
-def busy(what: str) -> Iterator[None]:
-    """Say on a terminal what takes so long."""
+def show_status(what: str) -> Iterator[None]:
+    """Show on a terminal what is being done."""
     if not sys.stderr.isatty():
         yield
         return

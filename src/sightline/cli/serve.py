@@ -1,4 +1,4 @@
-"""`sightline serve`: models that other programs, and people, can ask over HTTP."""
+"""`sightline serve`: HTTP API and studio."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ import typer
 from sightline.cli.browser import open_page
 from sightline.cli.limit_options import with_limits
 from sightline.errors import RefusedError
-from sightline.runtime import hand_over_threads
+from sightline.runtime import release_threads
 
 if TYPE_CHECKING:
     from socket import socket
@@ -24,42 +24,53 @@ if TYPE_CHECKING:
 @with_limits
 def serve(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help="Model folders or runs; NAME=FOLDER gives one an id.")
+        list[str],
+        typer.Argument(metavar="MODEL", help="Model folders or run folders; NAME=FOLDER sets the model's id."),
     ],
-    host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen; others need a key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 for any free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address to listen on; any but the local host needs a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for any free one.")] = 8000,
     api_key: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", envvar="SIGHTLINE_API_KEY", help="Every request then needs it, or another one."),
+        typer.Option(
+            metavar="KEY", envvar="SIGHTLINE_API_KEY", help="API key that requests must send; may be repeated."
+        ),
     ] = None,
-    read_key: Annotated[
+    read_only_key: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", envvar="SIGHTLINE_READ_KEY", help="A key that may only look: GET and HEAD."),
+        typer.Option(
+            metavar="KEY", envvar="SIGHTLINE_READ_ONLY_KEY", help="API key for GET and HEAD only; may be repeated."
+        ),
     ] = None,
     allow_unauthenticated: Annotated[
-        bool, typer.Option("--allow-unauthenticated", help="Let other machines ask without a key.")
+        bool, typer.Option("--allow-unauthenticated", help="Accept requests from other machines without a key.")
     ] = False,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name under which this server is reached.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Host name of this server, as clients send it; may be repeated."),
     ] = None,
     allowed_origin: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="A web page elsewhere that may ask.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="CORS: origin of web pages that may call this server; may be repeated."),
     ] = None,
     trusted_proxy: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-For is believed.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Proxy whose X-Forwarded-For header is trusted; may be repeated."),
     ] = None,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Training runs to show in the studio; else those beside the first model."),
+        typer.Option(
+            metavar="DIR",
+            help="Folder of training runs to show in the studio; default: the one that holds the first model's run.",
+        ),
     ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open the studio in your browser.")
-    ] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the studio in your browser.")] = True,
     **limits: int | float,
 ) -> None:
-    """Open the studio on models, and answer for them over HTTP as OpenAI's and LibreTranslate's clients ask.
+    """Serve models over HTTP (OpenAI's and LibreTranslate's API) and open the studio.
 
-    Ends with Ctrl-C.
+    Stop with Ctrl-C.
 
     \b
     Examples:
@@ -73,17 +84,17 @@ def serve(
         host=host,
         port=port,
         keys=tuple(api_key or ()),
-        read_keys=tuple(read_key or ()),
+        read_only_keys=tuple(read_only_key or ()),
         allow_unauthenticated=allow_unauthenticated,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),
         trusted_proxies=tuple(trusted_proxy or ()),
-        limits=Limits(**limits),  # type: ignore[arg-type]  # each is what its field asks for
+        limits=Limits(**limits),  # type: ignore[arg-type]  # typer has checked the types
     )
-    with bind(settings) as taken:  # before models are loaded: a port in use is said at once
-        threads = hand_over_threads()
+    with bind(settings) as taken:  # before models are loaded: a port in use fails at once
+        threads = release_threads()
         opened = open_models(models)
-        run_studio(taken, settings, opened, threads=threads, runs=runs or runs_beside(models[0]), browser=browser)
+        run_studio(taken, settings, opened, threads=threads, runs=runs or find_sibling_runs(models[0]), browser=browser)
 
 
 def run_studio(
@@ -96,29 +107,29 @@ def run_studio(
     view: str = "",
     threads: int | None = None,
 ) -> None:
-    """Answer for models on a bound socket, and show the studio, or one view of it."""
+    """Serve models and the studio on a bound socket; `view` is the page to open."""
     from sightline.serving import serve as answer
     from sightline.serving.service import service
-    from sightline.studio import site
+    from sightline.studio import routes
 
     app = service(
         models,
         dataclasses.replace(settings, port=taken.getsockname()[1]),
-        more_routers=functools.partial(site.routers, runs=runs),
-        public_paths=site.public_paths(),
+        more_routers=functools.partial(routes.routers, runs=runs),
+        public_paths=routes.public_paths(),
         threads=threads,
     )
 
     def started(url: str) -> None:
-        welcome(url, models, with_key=bool(settings.keys))
+        print_welcome(url, models, with_key=bool(settings.keys))
         if browser:
             open_page(f"{url}/{view}")
 
     answer(app, taken, started=started)
 
 
-def runs_beside(named: str) -> Path | None:
-    """Return the folder of a run and of its siblings, if that is what was named."""
+def find_sibling_runs(named: str) -> Path | None:
+    """Return the parent of a run folder, or None for a model folder."""
     from sightline.run.folder import is_run
 
     folder = Path(named.rpartition("=")[2])
@@ -126,7 +137,7 @@ def runs_beside(named: str) -> Path | None:
 
 
 def open_models(named: list[str]) -> "dict[str, Pipeline]":
-    """Open the models, each under an id of its own."""
+    """Open the models, each under a unique id."""
     from sightline.pipelines import load
     from sightline.serving.api import model_id
 
@@ -140,26 +151,28 @@ def open_models(named: list[str]) -> "dict[str, Pipeline]":
     return found
 
 
-def welcome(url: str, models: "Mapping[str, Pipeline]", *, with_key: bool) -> None:
-    """Say where the server is, and how to ask it."""
-    typer.echo(f"The studio is at {url}  (Ctrl-C ends it)", err=True)
+def print_welcome(url: str, models: "Mapping[str, Pipeline]", *, with_key: bool) -> None:
+    """Print the address and example requests."""
+    typer.echo(f"The studio is at {url}  (Ctrl-C stops it)", err=True)
     for name, model in models.items():
-        typer.echo(f"  {name}: {type(model).__name__.lower()}, {model.purpose.task if model.purpose else ''}", err=True)
+        typer.echo(
+            f"  {name}: {type(model).__name__.lower()}, {model.task_config.task if model.task_config else ''}", err=True
+        )
     key = ' -H "Authorization: Bearer $SIGHTLINE_API_KEY"' if with_key else ""
     typer.echo("Try:", err=True)
-    for line in examples(url, models):
+    for line in example_requests(url, models):
         typer.echo(f"  curl{key} {line}", err=True)
 
 
-def examples(url: str, models: "Mapping[str, Pipeline]") -> list[str]:
-    """Return three ways to ask that work with these models."""
-    asked = [asking(name, model) for name, model in models.items()][:2]
-    lines = [f"{url}{path} -H 'Content-Type: application/json' -d '{json.dumps(body)}'" for path, body in asked]
+def example_requests(url: str, models: "Mapping[str, Pipeline]") -> list[str]:
+    """Return the arguments of three curl commands that work with these models."""
+    requests = [example_request(name, model) for name, model in models.items()][:2]
+    lines = [f"{url}{path} -H 'Content-Type: application/json' -d '{json.dumps(body)}'" for path, body in requests]
     return [*lines, f"{url}/v1/models", f"{url}/health"][:3]
 
 
-def asking(name: str, model: "Pipeline") -> tuple[str, dict[str, object]]:
-    """Return a path and a body that this model answers."""
+def example_request(name: str, model: "Pipeline") -> tuple[str, dict[str, object]]:
+    """Return the path and body of a request to this model."""
     from sightline.pipelines import Chat, Classifier, Filler, Generator, Translator
     from sightline.serving.api.openai_models import example_for
 

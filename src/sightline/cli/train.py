@@ -1,4 +1,4 @@
-"""`sightline train`: carry a recipe out."""
+"""`sightline train`: train a model by a recipe."""
 
 import sys
 from pathlib import Path
@@ -9,25 +9,28 @@ import typer
 
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A TOML file, or the name of a recipe of --list.")
+        str | None, typer.Argument(metavar="RECIPE", help="Recipe: a TOML file, or a name from --list.")
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="section.key=value …", help="Settings in place of the recipe's; --explain lists them."),
+        typer.Argument(
+            metavar="section.key=value …", help="Overrides of the recipe's settings; --show-config lists them all."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="The folder of the run; else runs/RECIPE, or RECIPE-2, … where that is taken."
-        ),
+        typer.Option(metavar="DIR", help="Run folder; default: runs/RECIPE, or RECIPE-2, … if that exists."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List the recipes that come with Sightline.")] = False,
-    explained: Annotated[bool, typer.Option("--explain", help="Print every option of the recipe.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Does it learn? Learn a few examples by heart, and train no further.")
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the built-in recipes.")] = False,
+    show_config: Annotated[
+        bool, typer.Option("--show-config", help="Print every setting of the recipe with its value.")
     ] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")] = False,
+    overfit: Annotated[
+        bool,
+        typer.Option("--overfit-batch", help="Overfit a few examples to check that the model can learn, and stop."),
+    ] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")] = False,
 ) -> None:
     """Train a model of your own: a translator, a chat bot, a GPT, a BERT, a classifier.
 
@@ -35,23 +38,23 @@ def train(
     Examples:
       sightline train translation data.train=pairs.tsv
       sightline train language-model data.train=book.txt training.max_minutes=20 --out runs/book
-      sightline train --explain classification
+      sightline train --show-config classification
       sightline train --resume --out runs/book
     """
-    if recipe is not None and "=" in recipe:  # there is no recipe, the first override stands in its place
+    if recipe is not None and "=" in recipe:  # no recipe: the first argument is an override
         overrides = [recipe, *(overrides or [])]
         recipe = None
-    if listed:
-        list_recipes()
-    elif explained:
-        explain(needed(recipe), overrides or [])
-    elif check:
-        does_it_learn(needed(recipe), overrides or [], out)
+    if list_:
+        print_recipes()
+    elif show_config:
+        print_config(require_recipe(recipe), overrides or [])
+    elif overfit:
+        check_overfit(require_recipe(recipe), overrides or [], out)
     else:
-        from sightline.run import train as carry_out
+        from sightline.run import train as run_train
         from sightline.training.report import reporter_for
 
-        result = carry_out(
+        result = run_train(
             recipe,
             overrides or [],
             out=out,
@@ -63,37 +66,37 @@ def train(
         raise typer.Exit(result.exit_code)
 
 
-def needed(recipe: str | None) -> str:
-    """Return the recipe, or say that one must be named."""
+def require_recipe(recipe: str | None) -> str:
+    """Return the recipe, or refuse a command without one."""
     if recipe is None:
-        raise typer.BadParameter("name a recipe: sightline train --list shows them")
+        raise typer.BadParameter("give a recipe: sightline train --list lists them")
     return recipe
 
 
-def list_recipes() -> None:
-    """Print the recipes that come with Sightline."""
-    from sightline.run.recipe import read_recipe, shipped
+def print_recipes() -> None:
+    """Print the built-in recipes."""
+    from sightline.run.recipe import list_recipes, read_recipe
 
-    recipes = [read_recipe(name) for name in sorted(shipped())]
+    recipes = [read_recipe(name) for name in sorted(list_recipes())]
     width = max(len(recipe.name) for recipe in recipes)
     for recipe in recipes:
         typer.echo(f"{recipe.name:{width}}  {recipe.description}")
 
 
-def explain(name: str, overrides: list[str]) -> None:
-    """Print a recipe in full: every option, its value here, and what it means."""
-    from sightline.run.explain import explanation
-    from sightline.run.overrides import changed
+def print_config(name: str, overrides: list[str]) -> None:
+    """Print every setting of a recipe, its value, and its meaning."""
+    from sightline.run.overrides import apply_overrides
     from sightline.run.recipe import read_recipe
+    from sightline.run.show_config import config_lines
 
-    for line in explanation(changed(read_recipe(name), overrides)):
+    for line in config_lines(apply_overrides(read_recipe(name), overrides)):
         typer.echo(line)
 
 
-def does_it_learn(recipe: str, overrides: list[str], out: Path | None) -> None:
-    """Learn a few examples by heart and say whether that went well."""
-    from sightline.run import check
+def check_overfit(recipe: str, overrides: list[str], out: Path | None) -> None:
+    """Overfit a few examples and print whether that worked."""
+    from sightline.run import overfit_batch
 
-    found = check(recipe, overrides, out=out)
-    typer.echo(found.sentence())
+    found = overfit_batch(recipe, overrides, out=out)
+    typer.echo(found.describe())
     raise typer.Exit(0 if found.passed else 1)

@@ -1,4 +1,4 @@
-"""`sightline translate`: a line in, a line out."""
+"""`sightline translate`: translate texts, one line each."""
 
 import re
 from itertools import zip_longest
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.opening import opened
-from sightline.cli.options import AsJson, BatchTokens, Beam, From, LengthPenalty, ModelFolder, Texts, To, given
+from sightline.cli.loading import open_pipeline
+from sightline.cli.options import AsJson, BatchTokens, Beam, From, LengthPenalty, ModelFolder, Texts, To, drop_unset
 from sightline.cli.output import put_json, put_line, put_row
-from sightline.cli.progress import shown
-from sightline.cli.texts import Text, answers, text_blocks
-from sightline.errors import InputError
+from sightline.cli.progress import show_progress
+from sightline.cli.texts import Text, process_texts, read_blocks
 
 if TYPE_CHECKING:
     from sightline.pipelines import Translation, Translator
@@ -26,19 +25,28 @@ def translate(
     from_: From = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
-    n_best: Annotated[int, typer.Option(min=1, metavar="N", help="Print the N best translations of each text.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Print the score and a tab before each.")] = False,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Print a tab and the words that attention links after each: 0-0 1-2.")
+    n_best: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of translations to print for each text, best first.")
+    ] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Print the score and a tab before each translation.")
     ] = False,
-    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Let every translation begin with this.")] = None,
+    alignment: Annotated[
+        bool,
+        typer.Option(
+            "--alignment", help="Print a tab and the word alignment by attention after each translation: 0-0 1-2."
+        ),
+    ] = False,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Target prefix: every translation begins with TEXT.")
+    ] = None,
     batch_tokens: BatchTokens = 4096,
     as_json: AsJson = False,
 ) -> None:
     """Translate texts, or the lines of stdin.
 
-    Line 7 of the output is the translation of line 7. With --n-best N there are N lines for each. A line break within a
-    translation is written as \\n; with --json it stays one.
+    Line 7 of the output is the translation of line 7; with --n-best N there are N lines for each text. A line break
+    within a translation is printed as \\n; JSON keeps it.
 
     \b
     Examples:
@@ -49,9 +57,9 @@ def translate(
     """
     from sightline.pipelines import Translator
 
-    translator = opened(model, Translator)
+    translator = open_pipeline(model, Translator)
     check_languages(translator, to, from_)
-    settings = translator.settings(**given(beam=beam, length_penalty=length_penalty, n_best=n_best))
+    settings = translator.settings(**drop_unset(beam_size=beam, length_penalty=length_penalty, n_best=n_best))
 
     def work(block: list[Text]) -> "list[list[Translation]]":
         return translator.translations(
@@ -64,25 +72,22 @@ def translate(
             batch_tokens=batch_tokens,
         )
 
-    for text, found in answers(shown(text_blocks(texts)), work):
+    for text, found in process_texts(show_progress(read_blocks(texts)), work):
         results = [None] if found is None else found
         for rank, result in zip_longest(range(1, n_best + 1), results):
             if as_json and (result is not None or rank == 1):
-                put_json({"line": text.number, "rank": rank, "source": text.text, **entries_of(result, text.text)})
+                put_json({"line": text.number, "rank": rank, "source": text.text, **to_json_dict(result, text.text)})
             elif not as_json:
                 put_columns(result, text.text, scores=scores, alignment=alignment)
 
 
 def check_languages(translator: "Translator", to: str | None, from_: str | None) -> None:
-    """Refuse languages before a text is read, by the names of the options."""
-    try:
-        translator.tags(to, from_, 1)
-    except InputError as error:
-        raise InputError(str(error).replace("`to`", "--to").replace("`from_`", "--from")) from None
+    """Refuse invalid languages before a text is read."""
+    translator.language_tags(to, from_, 1)
 
 
 def put_columns(result: "Translation | None", source: str, *, scores: bool, alignment: bool) -> None:
-    """Print a translation as a line, an empty one where there is none, so that every text has as many lines."""
+    """Print a translation as a line, or an empty line if there is none: every text gets the same number of lines."""
     text = "" if result is None else result.text
     if not (scores or alignment):
         put_line(text)
@@ -94,22 +99,29 @@ def put_columns(result: "Translation | None", source: str, *, scores: bool, alig
     put_row(*[score] * scores, text, *[pairs] * alignment)
 
 
-def entries_of(result: "Translation | None", source: str) -> dict[str, object]:
-    """Return all there is to say of a translation, ready for JSON."""
+def to_json_dict(result: "Translation | None", source: str) -> dict[str, object]:
+    """Return a translation as a JSON object."""
     if result is None:
-        return {"text": "", "score": None, "log_probability": None, "tokens": [], "finish": None, "alignment": None}
+        return {
+            "text": "",
+            "score": None,
+            "log_probability": None,
+            "tokens": [],
+            "finish_reason": None,
+            "alignment": None,
+        }
     return {
         "text": result.text,
         "score": result.score,
         "log_probability": result.log_probability,
         "tokens": result.tokens,
-        "finish": result.finish,
+        "finish_reason": result.finish_reason,
         "alignment": None if result.alignment is None else links_of(result, source),
     }
 
 
 def links_of(result: "Translation", source: str) -> list[dict[str, object]]:
-    """Return which words are linked, by their numbers from 0 and where they stand in the texts."""
+    """Return the linked words by index (from 0) and span."""
     source_words, target_words = word_numbers(source), word_numbers(result.text)
     return [
         {
@@ -124,5 +136,5 @@ def links_of(result: "Translation", source: str) -> list[dict[str, object]]:
 
 
 def word_numbers(text: str) -> dict[int, int]:
-    """Return the number of each word by the character it begins at."""
+    """Return the index of each word by its first character."""
     return {word.start(): number for number, word in enumerate(WORD.finditer(text))}

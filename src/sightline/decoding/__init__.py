@@ -1,37 +1,37 @@
-"""Choose ids through a step function; knows no model, no tokenizer and no text.
+"""Decoding: search for token ids through a step function; knows no model, no tokenizer and no text.
 
-`search` does it all; `stream` gives the tokens as they come; `search_beams` can also tell how it got there; `Together`
-lets searches of different times and kinds share every step.
+`search` runs any kind of decoding; `stream` yields tokens as they are chosen; `search_beams` can also return the beam's
+history; `ContinuousBatch` lets searches of different kinds, started at different times, share every step.
 """
 
 from sightline.decoding.beam import BeamResult, search_beams
+from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
 from sightline.decoding.history import BeamHistory, BeamNode
-from sightline.decoding.hypothesis import Finish, Hypothesis
-from sightline.decoding.move import Move, Search, Stride, drive
+from sightline.decoding.hypothesis import FinishReason, Hypothesis
 from sightline.decoding.request import Request
 from sightline.decoding.search import search, search_for, stream
+from sightline.decoding.search_protocol import NextInputs, Search, StepResult, run_search
 from sightline.decoding.settings import DecodingSettings
 from sightline.decoding.step import State, Step, StepOutput
-from sightline.decoding.together import Advance, SharedState, Together
 
 __all__ = [
-    "Advance",
     "BeamHistory",
     "BeamNode",
     "BeamResult",
+    "ContinuousBatch",
     "DecodingSettings",
-    "Finish",
+    "FinishReason",
     "Hypothesis",
-    "Move",
+    "NextInputs",
     "Request",
     "Search",
+    "SearchUpdate",
     "SharedState",
     "State",
     "Step",
     "StepOutput",
-    "Stride",
-    "Together",
-    "drive",
+    "StepResult",
+    "run_search",
     "search",
     "search_beams",
     "search_for",

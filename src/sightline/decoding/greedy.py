@@ -1,9 +1,9 @@
-"""The likeliest token at every step."""
+"""Greedy search: the likeliest token at every step."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
-def likeliest(preference: Float[Tensor, "R V"], _rows: list[int]) -> Int[Tensor, "R"]:
+def greedy_tokens(scores: Float[Tensor, "R V"], _rows: list[int]) -> Int[Tensor, "R"]:
     """Return the best token of each row, the lowest id in a tie."""
-    return preference.argmax(dim=1)
+    return scores.argmax(dim=1)

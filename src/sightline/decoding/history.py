@@ -1,33 +1,33 @@
-"""Everything a beam looked at for one sentence, kept as a tree that can be drawn."""
+"""The history of a beam search for one sentence: a tree of all considered hypotheses."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Fate: TypeAlias = Literal["alive", "finished", "pruned"]
-"""What became of a candidate: it lived on, it was a complete result, or others were better."""
+"""What became of a candidate: extended further, complete, or pruned for better ones."""
 
 
 @dataclass(frozen=True)
 class BeamNode:
-    """A hypothesis at one step: its newest token, and the numbers of the whole up to there."""
+    """A hypothesis at one step: its newest token, and the log-probability and score up to there."""
 
     token: int
     token_log_probability: float
     log_probability: float
     score: float
-    """What it would be ranked by if it ended here."""
+    """The score it would be ranked by if it ended here."""
     parent: int | None
-    """Which node of the step before it continues; None at the first step."""
+    """Index of its parent among the nodes of the previous step; None at the first step."""
     fate: Fate
 
 
 @dataclass(frozen=True)
 class BeamHistory:
-    """All steps of one sentence; a node is found by its step and its index there."""
+    """All steps of one sentence; a node is addressed by its step and its index there."""
 
     steps: tuple[tuple[BeamNode, ...], ...]
     endings: tuple[tuple[int, int], ...]
-    """Step and index of the last node of each result, the best first."""
+    """Step and index of the last node of each result, best first."""
 
     def path(self, step: int, index: int) -> list[BeamNode]:
         """Return the nodes from the first step to this one."""

@@ -1,30 +1,30 @@
-"""One result of a search."""
+"""Hypotheses: the results of a search."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Finish: TypeAlias = Literal["end", "length", "stop"]
-"""Why a text ended: its end token, the length limit, or a stop string."""
+FinishReason: TypeAlias = Literal["eos", "length", "stop"]
+"""Why a text ended: an end token, the length limit, or a stop string."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What was generated for one sentence, with what the model thought of it.
+    """The tokens generated for one sentence, with their log-probabilities and score.
 
-    The log-probabilities are the model's own, before temperature and every rule. The score is what hypotheses of one
-    sentence are ranked by: `log_probability` under the length penalty, plus the coverage penalty. Where a repetition
-    penalty is set, the ranking (and only the ranking) sees the penalised probabilities instead.
+    The log-probabilities are the model's own, before temperature and logits processors. The score ranks the hypotheses
+    of one sentence: `log_probability` under the length penalty, plus the coverage penalty. With a repetition penalty,
+    the score (and only the score) uses the penalized probabilities instead.
     """
 
     ids: tuple[int, ...]
-    """All generated tokens: a forced prefix first, the end token last where `finish` is "end"."""
+    """All generated tokens: a forced prefix first, the end token last if `finish_reason` is "eos"."""
     log_probability: float
     score: float
     token_log_probabilities: tuple[float, ...]
-    """One for each of `ids`, the end token's too; `log_probability` is their sum."""
-    finish: Finish
+    """One for each of `ids`, including the end token; `log_probability` is their sum."""
+    finish_reason: FinishReason
 
     @property
     def content(self) -> tuple[int, ...]:
-        """The tokens without the end token. A stop string is still in them, up to the token that completed it."""
-        return self.ids[:-1] if self.finish == "end" else self.ids
+        """The tokens without the end token. A stop string is included, up to the token that completed it."""
+        return self.ids[:-1] if self.finish_reason == "eos" else self.ids

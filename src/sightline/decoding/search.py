@@ -1,47 +1,50 @@
-"""One entry for every way of decoding."""
+"""Entry points: search and stream, by the settings of a request."""
 
 from collections.abc import Collection, Generator
 
-from sightline.decoding.beam import Beams
-from sightline.decoding.greedy import likeliest
+from sightline.decoding.beam import BeamSearch
+from sightline.decoding.greedy import greedy_tokens
 from sightline.decoding.hypothesis import Hypothesis
-from sightline.decoding.move import Search, Stride, drive
 from sightline.decoding.request import Request
 from sightline.decoding.sampling import Sampler
+from sightline.decoding.search_protocol import Search, StepResult, run_search
+from sightline.decoding.sequential import SequentialSearch, run_steps
 from sightline.decoding.step import State, Step
-from sightline.decoding.walk import Walk, walk
 from sightline.errors import SettingsError
 
 
 def search_for(request: Request) -> Search:
-    """Return the search that the settings of a request ask for, not begun."""
+    """Build the search that the settings of a request ask for, not yet started."""
     settings = request.settings
-    if settings.sample or (settings.beam == 1 and not settings.coverage_penalty):
-        return walk_for(request)
-    return Beams(request)
+    if settings.do_sample or (settings.beam_size == 1 and not settings.coverage_penalty):
+        return sequential_search_for(request)
+    return BeamSearch(request)
 
 
-def walk_for(request: Request) -> Walk:
-    """Return the greedy search, or `n_best` independent samples per sentence in the order of their drawing."""
-    if request.settings.sample:
-        return Walk(request, Sampler(request), copies=request.settings.n_best)
-    return Walk(request, likeliest)
+def sequential_search_for(request: Request) -> SequentialSearch:
+    """Build a greedy search, or one that draws `n_best` independent samples per sentence."""
+    if request.settings.do_sample:
+        return SequentialSearch(request, Sampler(request), n_samples=request.settings.n_best)
+    return SequentialSearch(request, greedy_tokens)
 
 
 def search(step: Step, state: State, request: Request) -> list[list[Hypothesis]]:
     """Return up to `n_best` hypotheses for each sentence, by the search that the settings ask for.
 
-    `state` has one row per sentence and has seen all of its context but the last id. No result depends on which
-    sentences are searched together.
+    `state` has one row per sentence and has seen its context except the last id. No result depends on the other
+    sentences of the batch.
     """
-    return drive(search_for(request), step, state)
+    return run_search(search_for(request), step, state)
 
 
-def stream(step: Step, state: State, request: Request) -> Generator[Stride, Collection[int] | None, None]:
-    """Yield the new tokens of every step while they are chosen, greedily or by chance.
+def stream(step: Step, state: State, request: Request) -> Generator[StepResult, Collection[int] | None, None]:
+    """Yield the new tokens of every step as they are chosen, greedily or by sampling.
 
-    Row `sentence * n_best + i` is the i-th sample of a sentence; `send` the numbers of rows that shall leave.
+    Row `sentence * n_best + i` is the i-th sample of a sentence; `send` the numbers of rows to drop.
     """
-    if request.settings.beam > 1:
-        raise SettingsError(f"a beam of {request.settings.beam} has no text before it is done: stream with beam = 1")
-    return walk(step, state, walk_for(request))
+    if request.settings.beam_size > 1:
+        raise SettingsError(
+            "beam search cannot stream, since its tokens are final only at the end: "
+            f"set beam_size = 1, not {request.settings.beam_size}"
+        )
+    return run_steps(step, state, sequential_search_for(request))

@@ -1,15 +1,15 @@
-"""Questions about sequences of ids, asked while a request is checked."""
+"""Containment of id sequences, for checking requests and constraints."""
 
 from collections.abc import Iterable, Sequence
 
 
 def contains(sequence: Sequence[int], part: Sequence[int]) -> bool:
-    """Say whether `part` occurs in `sequence` without gaps."""
+    """Tell whether `part` occurs in `sequence` without gaps."""
     width = len(part)
     return any(tuple(sequence[i : i + width]) == tuple(part) for i in range(len(sequence) - width + 1))
 
 
-def independent(sequences: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the different sequences, without those that come along inside another."""
-    different = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
-    return [one for one in different if not any(one != other and contains(other, one) for other in different)]
+def drop_contained(sequences: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return the distinct sequences, without those contained in another."""
+    distinct = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
+    return [one for one in distinct if not any(one != other and contains(other, one) for other in distinct)]

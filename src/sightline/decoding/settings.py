@@ -1,4 +1,4 @@
-"""How to decode: the knobs of every search, kept as generation.json in a model folder."""
+"""Decoding settings for every kind of search, stored as generation.json in a model folder."""
 
 from dataclasses import dataclass, field
 
@@ -10,48 +10,80 @@ MAX_SEED = 2**63 - 1
 
 @dataclass(frozen=True)
 class DecodingSettings:
-    """One definition for greedy search, beam search and sampling; words are sequences of token ids."""
+    """Settings of greedy search, beam search and sampling; words are sequences of token ids."""
 
-    beam: int = field(default=1, metadata={"help": "hypotheses kept at every step; 1 takes the likeliest token"})
-    n_best: int = field(default=1, metadata={"help": "results per sentence (when sampling: independent samples)"})
+    beam_size: int = field(
+        default=1, metadata={"help": "beam size: hypotheses kept at every step; 1 for greedy search"}
+    )
+    n_best: int = field(
+        default=1, metadata={"help": "number of results per sentence (with do_sample: independent samples)"}
+    )
     length_penalty: float = field(
-        default=0.6, metadata={"help": "α: scores are log P / ((5 + length) / 6)^α; larger favours longer results"}
+        default=0.6,
+        metadata={"help": "length penalty α: scores are log P / ((5 + length) / 6)^α; larger favors longer results"},
     )
     coverage_penalty: float = field(
-        default=0.0, metadata={"help": "β: how much source words that nothing looked at cost; needs attention"}
+        default=0.0,
+        metadata={"help": "coverage penalty β: cost of source tokens without attention; needs cross-attention"},
     )
-    min_length: int = field(default=0, metadata={"help": "tokens before the end token is allowed"})
-    max_length: int = field(default=256, metadata={"help": "tokens at most, the end token counted"})
-    sample: bool = field(default=False, metadata={"help": "draw tokens at random instead of searching"})
-    temperature: float = field(default=1.0, metadata={"help": "when sampling: below 1 bolder choices are rarer"})
-    top_k: int = field(default=0, metadata={"help": "when sampling: only the k likeliest tokens; 0 for all"})
-    top_p: float = field(default=1.0, metadata={"help": "when sampling: the fewest tokens with this probability"})
-    min_p: float = field(
-        default=0.0, metadata={"help": "when sampling: only tokens this probable relative to the likeliest one"}
+    min_new_tokens: int = field(
+        default=0, metadata={"help": "minimum number of tokens before the end token is allowed"}
     )
-    seed: int | None = field(default=None, metadata={"help": "when sampling: the same seed gives the same text"})
-    repetition_penalty: float = field(
-        default=1.0, metadata={"help": "θ of CTRL: above 1 makes tokens that were already there less likely"}
+    max_new_tokens: int = field(
+        default=256, metadata={"help": "maximum number of generated tokens, including the end token"}
     )
-    no_repeat_ngram: int = field(default=0, metadata={"help": "no n tokens in a row appear twice; 0 for no limit"})
-    context_counts: bool = field(
-        default=False,
+    do_sample: bool = field(default=False, metadata={"help": "sample tokens at random instead of searching"})
+    temperature: float = field(
+        default=1.0,
+        metadata={"help": "sampling temperature: below 1 favors likely tokens, above 1 flattens the distribution"},
+    )
+    top_k: int = field(default=0, metadata={"help": "top-k sampling: only the k likeliest tokens; 0 for all"})
+    top_p: float = field(
+        default=1.0,
         metadata={
-            "help": "whether repetition_penalty and no_repeat_ngram look at the context too: "
-            "usual for the prompt of a GPT, not for a translator"
+            "help": "nucleus sampling: only the likeliest tokens that together reach this probability; 1 for all"
         },
     )
-    banned: tuple[tuple[int, ...], ...] = field(default=(), metadata={"help": "id sequences that never appear"})
-    required: tuple[tuple[int, ...], ...] = field(default=(), metadata={"help": "id sequences that must appear"})
-    stop: tuple[str, ...] = field(default=(), metadata={"help": "strings that end the text once it contains one"})
+    min_p: float = field(
+        default=0.0,
+        metadata={
+            "help": "min-p sampling: only tokens at least this probable relative to the likeliest one; 0 for all"
+        },
+    )
+    seed: int | None = field(
+        default=None, metadata={"help": "random seed for sampling: the same seed gives the same text"}
+    )
+    repetition_penalty: float = field(
+        default=1.0,
+        metadata={"help": "repetition penalty (CTRL): above 1 makes tokens less likely that already appeared"},
+    )
+    no_repeat_ngram_size: int = field(
+        default=0, metadata={"help": "size of n-grams that may not appear twice; 0 for no limit"}
+    )
+    include_prompt: bool = field(
+        default=False,
+        metadata={
+            "help": "apply repetition_penalty and no_repeat_ngram_size to the prompt too: "
+            "usual for a GPT, not for a translator"
+        },
+    )
+    bad_words: tuple[tuple[int, ...], ...] = field(default=(), metadata={"help": "id sequences that must not appear"})
+    forced_words: tuple[tuple[int, ...], ...] = field(default=(), metadata={"help": "id sequences that must appear"})
+    stop: tuple[str, ...] = field(default=(), metadata={"help": "stop strings: the text ends once it contains one"})
 
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        checks.between(1, 1_000, beam=self.beam, n_best=self.n_best)
+        checks.between(1, 1_000, beam_size=self.beam_size, n_best=self.n_best)
         checks.between(0, 10, length_penalty=self.length_penalty, coverage_penalty=self.coverage_penalty)
-        checks.between(0, 1_000_000, min_length=self.min_length, top_k=self.top_k, no_repeat_ngram=self.no_repeat_ngram)
-        checks.between(1, 1_000_000, max_length=self.max_length)
+        checks.between(
+            0,
+            1_000_000,
+            min_new_tokens=self.min_new_tokens,
+            top_k=self.top_k,
+            no_repeat_ngram_size=self.no_repeat_ngram_size,
+        )
+        checks.between(1, 1_000_000, max_new_tokens=self.max_new_tokens)
         checks.between(0.01, 100, temperature=self.temperature)
         checks.that(0 < self.top_p <= 1, f"top_p must be above 0 and at most 1, not {self.top_p}")
         checks.between(0, 1, min_p=self.min_p)
@@ -62,30 +94,32 @@ class DecodingSettings:
         checks.done()
 
     def _check_sequences(self, checks: Checks) -> None:
-        for name, sequences in (("banned", self.banned), ("required", self.required)):
+        for name, sequences in (("bad_words", self.bad_words), ("forced_words", self.forced_words)):
             checks.that(all(sequences), f"{name} holds an empty sequence")
             checks.that(all(i >= 0 for sequence in sequences for i in sequence), f"{name} holds a negative id")
         checks.that(all(self.stop), "stop holds an empty string")
-        for wanted in self.required:
-            for banned in filter(None, self.banned):
-                checks.that(not contains(wanted, banned), f"required {wanted} contains banned {banned}")
+        for forced in self.forced_words:
+            for bad in filter(None, self.bad_words):
+                checks.that(not contains(forced, bad), f"forced_words {forced} contains bad_words {bad}")
 
     def _check_combinations(self, checks: Checks) -> None:
         checks.that(
-            self.min_length <= self.max_length,
-            f"min_length ({self.min_length}) is more than max_length ({self.max_length})",
+            self.min_new_tokens <= self.max_new_tokens,
+            f"min_new_tokens ({self.min_new_tokens}) is more than max_new_tokens ({self.max_new_tokens})",
         )
         checks.that(
-            self.sample or self.n_best <= self.beam,
-            f"n_best ({self.n_best}) is more than beam ({self.beam}): a beam has that many results at most",
+            self.do_sample or self.n_best <= self.beam_size,
+            f"n_best ({self.n_best}) is more than beam_size ({self.beam_size}), the most results that a beam has",
         )
         checks.that(
-            not self.sample or self.beam == 1, f"sample draws one token at a time: it needs beam = 1, not {self.beam}"
+            not self.do_sample or self.beam_size == 1,
+            f"do_sample draws one token at a time: it needs beam_size = 1, not {self.beam_size}",
         )
         checks.that(
-            not self.sample or self.coverage_penalty == 0, "coverage_penalty ranks the results of a beam, not samples"
+            not self.do_sample or self.coverage_penalty == 0,
+            "coverage_penalty ranks the results of a beam, not samples",
         )
         checks.that(
-            not (self.required and self.stop),
-            "required and stop exclude each other: a stop string could end the text before all required is there",
+            not (self.forced_words and self.stop),
+            "forced_words and stop exclude each other: a stop string could end the text before all forced words appear",
         )

@@ -1,7 +1,7 @@
-"""What a search knows of a model: a function from the newest token of each row to the scores of the next.
+"""The step function: all that a search knows of a model, from the newest token of each row to the logits of the next.
 
-The state (a cache, a hidden vector, a list of ids) is handed in and out and is never looked into; a search only asks
-for its rows in another order. Shapes here and in the whole folder: R rows, one for each live hypothesis; V vocabulary.
+The state (a cache, a hidden vector, a list of ids) is passed in and out and is opaque; a search only reorders its rows.
+Shapes here and in the whole package: R rows, one for each live hypothesis; V vocabulary.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from torch import Tensor
 
 @runtime_checkable
 class State(Protocol):
-    """Whatever a model keeps of the tokens it has seen, one row per hypothesis."""
+    """A model's state after the tokens it has seen, one row per hypothesis."""
 
     def reorder(self, rows: Int[Tensor, "R2"]) -> "State":
-        """Return the state whose row i is the old row `rows[i]`; rows may be repeated, left out or permuted.
+        """Return the state whose row i is the old row `rows[i]`; rows may be repeated, dropped or permuted.
 
         A search calls this only when something changes, never with the identity.
         """
@@ -26,7 +26,7 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The scores of the next token, the state that has seen the newest one, and where the step looked."""
+    """The logits of the next token, the state after the newest one, and the attention to the source, if any."""
 
     logits: Float[Tensor, "R V"]
     state: State
@@ -34,4 +34,4 @@ class StepOutput:
 
 
 Step: TypeAlias = Callable[[Int[Tensor, "R"], State], StepOutput]
-"""Takes the newest token of each row and the state that has seen all before it."""
+"""Takes the newest token of each row and the state after all tokens before it."""

@@ -1,4 +1,4 @@
-"""Scores of a pipeline on a test set, each as a `Report`. Shares and F1 are in percent, as BLEU is."""
+"""Evaluate pipelines on a test set, each with a `Report`. Accuracy and F1 are in percent, as BLEU is."""
 
 from sightline.evaluation.chat import evaluate_chat
 from sightline.evaluation.classification import evaluate_classifier

@@ -1,4 +1,4 @@
-"""How well a chat model foresees what people replied."""
+"""Evaluate a chat model: perplexity of the reference replies."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,19 @@ import torch
 
 from sightline.errors import InputError
 from sightline.evaluation.report import Report
-from sightline.evaluation.text import foreseen_values
+from sightline.evaluation.text import perplexity_values
 from sightline.pipelines import Chat
 
 
 def evaluate_chat(chat: Chat, exchanges: Sequence[tuple[str, str]]) -> Report:
-    """Let a model foresee replies, each with its end, from the turns before it (a line each).
+    """Score reference replies, each with its end token, given the turns before it (one per line).
 
-    Perplexity is comparable between models of one vocabulary only, perplexity per word (what is between blanks; a
-    reply's end is foreseen, but is no word) between all.
+    Perplexity is comparable between models with the same vocabulary only; perplexity per word (split at white space)
+    between all.
     """
     if not exchanges:
-        raise InputError("there is nothing to foresee: the dialogues have no reply")
-    sources = [chat.source(said.split("\n")) for said, _ in exchanges]
+        raise InputError("nothing to evaluate: the dialogues have no reply")
+    sources = [chat.encode_source(turns.split("\n")) for turns, _ in exchanges]
     replies = [reply for _, reply in exchanges]
-    likely = torch.cat(chat.foresee(sources, replies))
-    return Report({"replies": len(replies), **foreseen_values(replies, likely)})
+    log_probs = torch.cat(chat.token_log_probs(sources, replies))
+    return Report({"replies": len(replies), **perplexity_values(replies, log_probs)})

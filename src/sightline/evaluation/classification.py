@@ -1,4 +1,4 @@
-"""How often a classifier is right: accuracy, and F1 of each class and of all."""
+"""Evaluate a classifier: accuracy, and F1 per class and macro-averaged."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,39 +14,45 @@ from sightline.settings import unknown_name
 def evaluate_classifier(
     classifier: Classifier, examples: Sequence[tuple[OneOrPair, str]] | Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> Report:
-    """Classify examples (a text or a pair and its label; for a model of words, words and their labels) and count.
+    """Classify examples (a text or pair and its label; for a token classifier, words and their labels) and score them.
 
-    What is longer than the model can take is cut, as it was in training.
+    Examples that are too long for the model are truncated, as in training.
     """
-    given, wanted = [example[0] for example in examples], [example[1] for example in examples]
+    inputs, references = [example[0] for example in examples], [example[1] for example in examples]
     if classifier.per_word:
-        found = [[word.label for word in words] for words in classifier.tags(given, cut=True)]
-        sides = zip(given, wanted, found, strict=True)
-        # Of a sentence that was cut, only the words that were read are compared.
-        wanted = [theirs[: len(ours)] if len(theirs) == len(words) else theirs for words, theirs, ours in sides]
-        uneven = [n for n, (ours, theirs) in enumerate(zip(found, wanted, strict=True), 1) if len(ours) != len(theirs)]
+        predictions = [[word.label for word in words] for words in classifier.tags(inputs, truncate=True)]
+        rows = zip(inputs, references, predictions, strict=True)
+        # Of a truncated sentence, only the words that were read are compared.
+        references = [theirs[: len(ours)] if len(theirs) == len(words) else theirs for words, theirs, ours in rows]
+        uneven = [
+            n
+            for n, (ours, theirs) in enumerate(zip(predictions, references, strict=True), 1)
+            if len(ours) != len(theirs)
+        ]
         if uneven:
             raise InputError(f"example {uneven[0]} does not have a label for each of its words")
-        return classification_report(list(chain(*found)), list(chain(*wanted)), labels=classifier.labels)
-    labels = [one.label for one in classifier.classify(given, cut=True)]  # type: ignore[arg-type]
-    return classification_report(labels, [str(label) for label in wanted], labels=classifier.labels)
+        return classification_report(list(chain(*predictions)), list(chain(*references)), labels=classifier.labels)
+    labels = [one.label for one in classifier.classify(inputs, truncate=True)]  # type: ignore[arg-type]
+    return classification_report(labels, [str(label) for label in references], labels=classifier.labels)
 
 
-def classification_report(found: Sequence[str], wanted: Sequence[str], *, labels: Sequence[str]) -> Report:
-    """Compare labels with those that are right; macro F1 is the mean over the classes that occur on either side."""
-    if not wanted:
-        raise InputError("there is nothing to compare: the test set is empty")
-    strange = next((label for label in wanted if label not in labels), None)
-    if strange is not None:
-        raise InputError(f"{unknown_name(strange, labels, what='label')}: the model knows {', '.join(labels[:20])}")
-    right = Counter(ours for ours, theirs in zip(found, wanted, strict=True) if ours == theirs)
-    guessed, there = Counter(found), Counter(wanted)
+def classification_report(predictions: Sequence[str], references: Sequence[str], *, labels: Sequence[str]) -> Report:
+    """Compare predicted with reference labels; macro F1 is the mean over the classes that occur in either."""
+    if not references:
+        raise InputError("nothing to evaluate: the test set is empty")
+    unknown = next((label for label in references if label not in labels), None)
+    if unknown is not None:
+        raise InputError(f"{unknown_name(unknown, labels, what='label')}: the model knows {', '.join(labels[:20])}")
+    correct = Counter(ours for ours, theirs in zip(predictions, references, strict=True) if ours == theirs)
+    n_predicted, n_expected = Counter(predictions), Counter(references)
     scores = {
-        label: 200 * right[label] / (guessed[label] + there[label]) for label in labels if guessed[label] + there[label]
+        label: 200 * correct[label] / (n_predicted[label] + n_expected[label])
+        for label in labels
+        if n_predicted[label] + n_expected[label]
     }
     values: dict[str, Value] = {
-        "examples": len(wanted),
-        "accuracy": 100 * sum(right.values()) / len(wanted),
+        "examples": len(references),
+        "accuracy": 100 * sum(correct.values()) / len(references),
         "macro_f1": sum(scores.values()) / len(scores),
     }
     return Report({**values, **{f"f1 {label}": score for label, score in scores.items()}})

@@ -1,4 +1,4 @@
-"""What an evaluation found: values by name, for people and for programs."""
+"""The result of an evaluation: values by name, for people and for programs."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,13 +13,13 @@ class Report:
     values: dict[str, Value]
 
     def lines(self) -> list[str]:
-        """Return the values for people, a line each."""
+        """Format the values for people, one per line."""
         width = max(map(len, self.values), default=0)
-        return [f"{name.replace('_', ' '):<{width}}  {in_words(value)}" for name, value in self.values.items()]
+        return [f"{name.replace('_', ' '):<{width}}  {format_value(value)}" for name, value in self.values.items()]
 
 
-def in_words(value: Value) -> str:
-    """Write a value as a person would: two places after the point, more where two would hide it."""
+def format_value(value: Value) -> str:
+    """Format a value: two decimals, or four significant digits below 1."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""How well running text is foreseen: perplexity and bits per character."""
+"""Evaluate a language model: perplexity and bits per character."""
 
 import math
 from collections.abc import Sequence
@@ -12,39 +12,38 @@ from sightline.pipelines import Generator
 
 
 def evaluate_text(generator: Generator, texts: Sequence[str], *, context: int = 0) -> Report:
-    """Let a model foresee documents, one after another, in blocks as long as it can take.
+    """Score documents, concatenated, in blocks of the model's maximum length.
 
-    Without a `context` a block knows nothing of the one before it; with one it reads so many tokens of that again, as
-    suits a comparison with models that remember all the text (at the price of more blocks).
+    Without a `context` the blocks are independent; with one, each block starts with that many tokens of the block
+    before it (a sliding window: slower, but comparable with models of longer context).
 
-    Each begins where the one before it ended: after the end token, which is also to be foreseen at its end. Every
-    token is foreseen once. Perplexity is comparable between models of one vocabulary only; bits per character (and
-    perplexity per word, words being what is between blanks) between all.
+    Each document follows an end token and ends with one. Every token is scored once. Perplexity is comparable between
+    models with the same vocabulary only; bits per character and perplexity per word (split at white space) between all.
     """
     end_id = generator.tokenizer.end_id
     ends = [] if end_id is None else [end_id]
-    stream = [*ends, *(id_ for text in texts for id_ in (*generator.encoded([text])[0], *ends))]
+    stream = [*ends, *(id_ for text in texts for id_ in (*generator.encode_texts([text])[0], *ends))]
     if len(stream) < 2 or not any(texts):
-        raise InputError("there is no text to foresee: it has less than two tokens")
-    [likely] = generator.foresee([stream], context=context)
-    return Report({"documents": len(texts), **foreseen_values(texts, likely)})
+        raise InputError("nothing to evaluate: the text has less than two tokens")
+    [log_probs] = generator.token_log_probs([stream], context=context)
+    return Report({"documents": len(texts), **perplexity_values(texts, log_probs)})
 
 
-def foreseen_values(texts: Sequence[str], likely: Float[Tensor, "..."]) -> dict[str, Value]:
-    """Return how well texts were foreseen, from the log-probabilities of all their tokens."""
+def perplexity_values(texts: Sequence[str], log_probs: Float[Tensor, "..."]) -> dict[str, Value]:
+    """Return loss and perplexities of texts, from the log-probabilities of all their tokens."""
     n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
-    nats = -float(likely.double().sum())
+    nats = -float(log_probs.double().sum())
     return {
         "characters": n_characters,
         "words": n_words,
-        "tokens": len(likely),
-        "loss": nats / max(1, len(likely)),
-        "perplexity": exponential(nats / max(1, len(likely))),
+        "tokens": len(log_probs),
+        "loss": nats / max(1, len(log_probs)),
+        "perplexity": exponential(nats / max(1, len(log_probs))),
         "perplexity_per_word": exponential(nats / max(1, n_words)),
         "bits_per_character": nats / math.log(2) / max(1, n_characters),
     }
 
 
 def exponential(nats: float) -> float:
-    """Return e to the power of so many nats, of hopelessly many the largest number there is."""
+    """Return e to the power of so many nats, without overflow."""
     return math.exp(min(nats, 709.0))

@@ -1,4 +1,4 @@
-"""How good translations are: BLEU and chrF, computed and signed by sacreBLEU, so that others can compare."""
+"""Evaluate translations: BLEU and chrF by sacreBLEU, with signatures so that others can compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from sightline.errors import InputError
 from sightline.evaluation.report import Report
 from sightline.pipelines import Chat, Translator
 
-WITHOUT_BLANKS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""How sacreBLEU cuts languages into words whose words are not between blanks; all others as mteval-v13a does."""
+UNSPACED_LANGUAGES = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+"""sacreBLEU tokenizers of languages written without spaces; all others use 13a."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a whole test set, from 0 to 100, with the signatures that say how they were computed."""
+    """Scores of a test set, from 0 to 100, with sacreBLEU signatures."""
 
     bleu: float
     chrf: float
     exact_match: float
-    """Share of the sentences that are exactly as in the reference."""
+    """Percent of the sentences that equal their reference."""
     bleu_signature: str
     chrf_signature: str
 
 
 Tokenize = Literal["13a", "none", "intl", "zh", "char"]
-"""What BLEU takes for words, by sacreBLEU's names; none: what is between blanks, for text that is tokenised already."""
+"""sacreBLEU's tokenizers; none: split at white space, for text that is tokenized already."""
 
 
 def translation_scores(
@@ -39,14 +39,14 @@ def translation_scores(
     language: str | None = None,
     tokenize: Tokenize | None = None,
 ) -> Scores:
-    """Compare translations with one reference each; the language, if `tokenize` is not given, decides on the words."""
+    """Compare translations with one reference each; without `tokenize`, the language chooses the tokenizer."""
     if len(hypotheses) != len(references):
         raise InputError(f"{len(hypotheses):,} translations cannot be compared with {len(references):,} references")
     if not hypotheses:
-        raise InputError("there is nothing to compare: the test set is empty")
-    cut = tokenize or WITHOUT_BLANKS.get((language or "").replace("_", "-").partition("-")[0].lower(), "13a")
-    # They may come from a tokenizer or a file: that a line ends in a blank is no reason for a warning.
-    bleu, chrf = BLEU(tokenize=cut, force=True), CHRF()
+        raise InputError("nothing to evaluate: the test set is empty")
+    tokenizer = tokenize or UNSPACED_LANGUAGES.get((language or "").replace("_", "-").partition("-")[0].lower(), "13a")
+    # `force`: no warning about lines that end in a space, which may come from a tokenizer or a file.
+    bleu, chrf = BLEU(tokenize=tokenizer, force=True), CHRF()
     exact = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=True))
     return Scores(
         bleu=float(bleu.corpus_score(hypotheses, [references]).score),
@@ -66,9 +66,9 @@ def evaluate_translator(
     settings: DecodingSettings | None = None,
     tokenize: Tokenize | None = None,
 ) -> Report:
-    """Translate a test set and score it; `to` may name a language for each source.
+    """Translate a test set and score it; `to` may name one language per source.
 
-    What a chat model answers is scored the same way: each line of a source is a turn.
+    Replies of a chat model are scored the same way: each line of a source is a turn.
     """
     if isinstance(translator, Chat):
         hypotheses = translator.replies([source.split("\n") for source in sources], settings=settings)

@@ -1,4 +1,4 @@
-"""Attention, once: the explicit formula that shows every step, the fused kernel that is fast, the heads around both."""
+"""Attention: the explicit formula that shows every step, the fused kernel, and the heads around both."""
 
 import math
 
@@ -9,21 +9,21 @@ from torch import Tensor, nn
 
 from sightline.model.cache import KeyValue, LayerCache
 from sightline.model.dropout import Dropout
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
 from sightline.model.positions import Rotation, rotate
-from sightline.model.probe import IDLE, Idle
 
-UNSEEN_BY_KERNEL = ("scores", "scaled", "masked", "weights")
-"""Points the fused kernel never forms; a layer where one is watched takes the explicit path."""
-POINTS = ("query", "key", "value", *UNSEEN_BY_KERNEL, "mixed")
-"""Points within the heads."""
+UNFUSED_POINTS = ("scores", "scaled", "masked", "weights")
+"""Hook points that the fused kernel never computes; a layer where one is hooked takes the explicit path."""
+POINTS = ("query", "key", "value", *UNFUSED_POINTS, "head_outputs")
+"""Hook points within the heads."""
 
 
 def softmax_or_zero(masked: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-    """Return the softmax; a query that may look at nothing looks at nothing, and passes back no NaN."""
-    blind = (masked == -math.inf).all(dim=-1, keepdim=True)  # B H T 1
-    return masked.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
+    """Return the softmax; a query with every key masked gets zero weights, and gradients without NaN."""
+    all_masked = (masked == -math.inf).all(dim=-1, keepdim=True)  # B H T 1
+    return masked.masked_fill(all_masked, 0.0).softmax(dim=-1).masked_fill(all_masked, 0.0)
 
 
 def attend(
@@ -33,15 +33,15 @@ def attend(
     mask: Mask | None = None,
     *,
     dropout: Dropout | None = None,
-    probe: Idle = IDLE,
+    hooks: NoHooks = NO_HOOKS,
 ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B H T S"]]:
-    """Return softmax(QKᵀ/√d + mask)V and the weights of that mixture (3.2.1), every step open to the probe."""
-    share = query.size(1) // key.size(1)  # query heads to one head of keys and values
-    key, value = (x.repeat_interleave(share, dim=1) if share > 1 else x for x in (key, value))  # B H S D
-    scores = probe("scores", query @ key.mT)  # B H T S
-    scaled = probe("scaled", scores / math.sqrt(query.size(-1)))
-    masked = probe("masked", scaled if mask is None else scaled + mask.additive)
-    weights = probe("weights", softmax_or_zero(masked))
+    """Return softmax(QKᵀ/√d + mask)V and its attention weights (3.2.1), with a hook point at every step."""
+    group_size = query.size(1) // key.size(1)  # query heads per head of keys and values
+    key, value = (x.repeat_interleave(group_size, dim=1) if group_size > 1 else x for x in (key, value))  # B H S D
+    scores = hooks("scores", query @ key.mT)  # B H T S
+    scaled = hooks("scaled", scores / math.sqrt(query.size(-1)))
+    masked = hooks("masked", scaled if mask is None else scaled + mask.additive)
+    weights = hooks("weights", softmax_or_zero(masked))
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 
@@ -52,23 +52,23 @@ def attend_fused(
     value: Float[Tensor, "B G S D"],
     mask: Mask | None = None,
 ) -> Float[Tensor, "B H T D"]:
-    """Return what `attend` returns first, by torch's kernel, which never holds the weights in memory."""
-    known_by_heart = mask is not None and mask.is_look_ahead
+    """Return the first result of `attend`, by torch's kernel, which never holds the weights in memory."""
+    is_causal = mask is not None and mask.is_causal
     return F.scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=None if mask is None or known_by_heart else mask.additive,
-        is_causal=known_by_heart,
+        attn_mask=None if mask is None or is_causal else mask.additive,
+        is_causal=is_causal,
         enable_gqa=query.size(1) != key.size(1),
     )
 
 
 class MultiHeadAttention(nn.Module):
-    """h heads side by side, each of width d_model / h, concatenated and projected (3.2.2).
+    """h parallel heads, each of width d_model / h, concatenated and projected (3.2.2).
 
-    All three uses are this one class: encoder self-attention, masked self-attention, and, as `across`, attention whose
-    queries come from the decoder and whose keys and values come from the encoder's output.
+    One class for all three uses: encoder self-attention, causal self-attention, and, as `cross_attend`,
+    cross-attention with queries from the decoder and keys and values from the encoder's output.
     """
 
     def __init__(
@@ -90,85 +90,89 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None,
         rotation: Rotation | None = None,
         cache: LayerCache | None = None,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
-        """Let every token of x look at the tokens of its own sentence, and at those the cache remembers of it."""
+        """Let every token of x attend to the tokens of its own sentence, and to its cached ones."""
         linears = (self.query, self.key, self.value)
         widths = [linear.out_features for linear in linears]
-        query, key, value = (self.split(part) for part in torch.split(layout.pad(joined(x, *linears)), widths, dim=-1))
+        query, key, value = (
+            self.split_heads(part) for part in torch.split(layout.pad(fused_projection(x, *linears)), widths, dim=-1)
+        )
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
         if cache is not None:
             key, value = cache.extend(key, value)
-        return self.output_of(self.mix(query, key, value, mask, probe), layout, probe)
+        return self.merge_heads(self.attend_heads(query, key, value, mask, hooks), layout, hooks)
 
-    def across(
+    def cross_attend(
         self,
         x: Float[Tensor, "*rows E"],
-        memory: KeyValue,
+        cross_kv: KeyValue,
         *,
         layout: Layout,
         mask: Mask | None,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
-        """Let every token of x look at what `remember` made of the encoder's output.
+        """Let every token of x attend to the encoder's output, whose keys and values `project_cross_kv` computed.
 
-        Several rows of x may share one row of memory (the beams of one sentence): they then ask side by side, as more
-        queries, so that the memory is neither copied nor read twice.
+        Several rows of x may share one row of `cross_kv` (the beams of one sentence): they are then folded into the
+        query dimension, so that keys and values are neither copied nor read twice.
         """
         query = layout.pad(self.query(x))  # R T HD
-        n_rows, n_memories = query.size(0), memory[0].size(0)
-        if n_rows == n_memories:
-            mixed = self.mix(self.split(query), *memory, mask, probe)
-        elif not probe.watches(*POINTS):
-            side_by_side = self.split(query.reshape(n_memories, -1, query.size(-1)))  # B H KT D
-            mixed = self.mix(side_by_side, *memory, mask, probe)
-            mixed = mixed.transpose(1, 2).reshape(*query.shape[:2], self.n_heads, self.d_head).transpose(1, 2)
-        else:  # whoever watches wants to see each row by itself
-            share = n_rows // n_memories
-            key, value = (part.repeat_interleave(share, dim=0) for part in memory)
-            mask = None if mask is None else Mask(mask.additive.repeat_interleave(share, dim=0))
-            mixed = self.mix(self.split(query), key, value, mask, probe)
-        return self.output_of(mixed, layout, probe)
+        n_rows, n_sources = query.size(0), cross_kv[0].size(0)
+        if n_rows == n_sources:
+            head_outputs = self.attend_heads(self.split_heads(query), *cross_kv, mask, hooks)
+        elif not hooks.watches(*POINTS):
+            folded = self.split_heads(query.reshape(n_sources, -1, query.size(-1)))  # B H KT D
+            head_outputs = self.attend_heads(folded, *cross_kv, mask, hooks).transpose(1, 2)
+            head_outputs = head_outputs.reshape(*query.shape[:2], self.n_heads, self.d_head).transpose(1, 2)
+        else:  # hooks are to see each row separately
+            n_beams = n_rows // n_sources
+            key, value = (part.repeat_interleave(n_beams, dim=0) for part in cross_kv)
+            mask = None if mask is None else Mask(mask.additive.repeat_interleave(n_beams, dim=0))
+            head_outputs = self.attend_heads(self.split_heads(query), key, value, mask, hooks)
+        return self.merge_heads(head_outputs, layout, hooks)
 
-    def remember(self, x: Float[Tensor, "*rows E"], layout: Layout) -> KeyValue:
-        """Return the keys and values of the encoder's output, the same for every decoding step."""
-        key, value = layout.pad(joined(x, self.key, self.value)).chunk(2, dim=-1)
-        return self.split(key), self.split(value)
+    def project_cross_kv(self, x: Float[Tensor, "*rows E"], layout: Layout) -> KeyValue:
+        """Return the keys and values of the encoder's output, computed once for all decoding steps."""
+        key, value = layout.pad(fused_projection(x, self.key, self.value)).chunk(2, dim=-1)
+        return self.split_heads(key), self.split_heads(value)
 
-    def split(self, x: Float[Tensor, "B T HD"]) -> Float[Tensor, "B H T D"]:
-        """Cut the last dimension into heads."""
+    def split_heads(self, x: Float[Tensor, "B T HD"]) -> Float[Tensor, "B H T D"]:
+        """Split the last dimension into heads."""
         return x.view(*x.shape[:2], x.size(-1) // self.d_head, self.d_head).transpose(1, 2)
 
-    def mix(
+    def attend_heads(
         self,
         query: Float[Tensor, "B H T D"],
         key: Float[Tensor, "B G S D"],
         value: Float[Tensor, "B G S D"],
         mask: Mask | None,
-        probe: Idle,
+        hooks: NoHooks,
     ) -> Float[Tensor, "B H T D"]:
-        """Attend in every head: by the kernel, or step by step where someone watches or weights are dropped."""
-        query, key, value = probe("query", query), probe("key", key), probe("value", value)
-        if self.dropout.active or probe.watches(*UNSEEN_BY_KERNEL):
-            mixed, _ = attend(query, key, value, mask, dropout=self.dropout, probe=probe)
+        """Attend in every head: fused, or explicitly where hooks or attention dropout need the weights."""
+        query, key, value = hooks("query", query), hooks("key", key), hooks("value", value)
+        if self.dropout.active or hooks.watches(*UNFUSED_POINTS):
+            head_outputs, _ = attend(query, key, value, mask, dropout=self.dropout, hooks=hooks)
         else:
-            mixed = attend_fused(query, key, value, mask)
-        return probe("mixed", mixed)
+            head_outputs = attend_fused(query, key, value, mask)
+        return hooks("head_outputs", head_outputs)
 
-    def output_of(self, mixed: Float[Tensor, "B H T D"], layout: Layout, probe: Idle) -> Float[Tensor, "*rows E"]:
-        """Concatenate the heads and project."""
-        concatenated = probe("concatenated", layout.pack(mixed.transpose(1, 2).flatten(2)))
-        return probe("output", self.output(concatenated))
-
-
-MANY_ROWS = 64
-"""From here on, copying weights side by side costs less than multiplying by each alone."""
+    def merge_heads(
+        self, head_outputs: Float[Tensor, "B H T D"], layout: Layout, hooks: NoHooks
+    ) -> Float[Tensor, "*rows E"]:
+        """Concatenate the heads and apply the output projection."""
+        merged = hooks("merged_heads", layout.pack(head_outputs.transpose(1, 2).flatten(2)))
+        return hooks("output", self.output(merged))
 
 
-def joined(x: Float[Tensor, "*rows E"], *linears: nn.Linear) -> Float[Tensor, "*rows out"]:
-    """Apply several projections of the same x as one, their results side by side."""
-    if x.numel() < MANY_ROWS * x.size(-1):
+MIN_ROWS_TO_FUSE = 64
+"""From this many rows on, concatenating the weights costs less than a separate product with each."""
+
+
+def fused_projection(x: Float[Tensor, "*rows E"], *linears: nn.Linear) -> Float[Tensor, "*rows out"]:
+    """Apply several projections to the same x as one matrix product; return their results concatenated."""
+    if x.numel() < MIN_ROWS_TO_FUSE * x.size(-1):
         return torch.cat([linear(x) for linear in linears], dim=-1)
     weights: list[Tensor] = [linear.weight for linear in linears]
     biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]

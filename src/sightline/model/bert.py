@@ -9,50 +9,50 @@ from torch import Tensor, nn
 
 from sightline.errors import InputError, SettingsError
 from sightline.model.config import Activation, BlockConfig, Positions, check_layers
+from sightline.model.context import AttentionContext
 from sightline.model.dropout import Dropout
 from sightline.model.embedding import Embedding
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.initialize import initialize, small_normal
 from sightline.model.layers import ACTIVATIONS, Stack
 from sightline.model.packing import Layout
-from sightline.model.probe import IDLE, Idle
-from sightline.model.sight import Sight
 from sightline.settings import Checks
 
-Head = Literal["masked_words", "next_sentence", "sequence_classes", "token_classes"]
+Head = Literal["mlm", "nsp", "sequence_classification", "token_classification"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(BlockConfig):
-    """An encoder-only model; the defaults are BERT-base's, but for attention dropout, which the kernel cannot do."""
+    """An encoder-only model; the defaults are BERT-base's, except attention dropout, which the fused kernel lacks."""
 
     d_model: int = 768
     n_heads: int = 12
     d_ff: int = 3072
-    n_layers: int = field(default=12, metadata={"help": "layers"})
-    n_segments: int = field(default=2, metadata={"help": "texts that are told apart within one input"})
+    n_layers: int = field(default=12, metadata={"help": "number of layers"})
+    n_segments: int = field(
+        default=2, metadata={"help": "segment types (token types): texts distinguished within one input"}
+    )
     activation: Activation = "gelu"
-    norm_epsilon: float = 1e-12
+    norm_eps: float = 1e-12
     positions: Positions = "learned"
     max_length: int | None = 512
-    scaled_embedding: bool = False
+    scale_embeddings: bool = False
     output_bias: bool = True
-    heads: tuple[Head, ...] = field(
-        default=("masked_words", "next_sentence"), metadata={"help": "what the model can be asked"}
-    )
-    n_classes: int = field(default=2, metadata={"help": "classes that are told apart"})
+    heads: tuple[Head, ...] = field(default=("mlm", "nsp"), metadata={"help": "output heads"})
+    n_classes: int = field(default=2, metadata={"help": "number of classes of the classification heads"})
 
     def check(self, checks: Checks) -> None:
-        """Note impossible counts."""
+        """Note counts out of range and repeated heads."""
         check_layers(checks, n_layers=self.n_layers)
         checks.between(0, 1024, n_segments=self.n_segments)
         checks.between(1, 1_000_000, n_classes=self.n_classes)
-        checks.that(len(set(self.heads)) == len(self.heads), "heads names one head twice")
+        checks.that(len(set(self.heads)) == len(self.heads), "heads lists a head twice")
 
 
 class Bert(nn.Module):
-    """Gives every token of a text, or of a pair of texts, a vector that knows its context on both sides.
+    """Computes contextual embeddings: a vector for every token of a text, or of a pair of texts.
 
-    `forward` returns these vectors; the methods named after the heads turn them into scores.
+    `forward` returns these vectors; the methods named after the heads turn them into logits.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -62,18 +62,18 @@ class Bert(nn.Module):
         self.encoder = Stack(config, n_layers=config.n_layers)
         self.pooler = (
             nn.Linear(config.d_model, config.d_model)
-            if {"next_sentence", "sequence_classes"} & set(config.heads)
+            if {"nsp", "sequence_classification"} & set(config.heads)
             else None
         )
         self.dropout = Dropout(config.dropout)
         self.heads = nn.ModuleDict({name: make_head(name, config) for name in config.heads})
         initialize(self, embedding_std=0.02, linear=small_normal())
-        self.tie()
+        self.tie_weights()
 
-    def tie(self) -> None:
-        """Make weights that are one, one: called again whenever parameters have been exchanged."""
-        if self.config.tied_output and "masked_words" in self.heads:
-            self.heads["masked_words"].output.weight = self.embedding.tokens.weight  # type: ignore[union-attr]
+    def tie_weights(self) -> None:
+        """Share the tied weights; call again after parameters have been replaced."""
+        if self.config.tie_embeddings and "mlm" in self.heads:
+            self.heads["mlm"].output.weight = self.embedding.tokens.weight  # type: ignore[union-attr]
 
     def forward(
         self,
@@ -82,78 +82,82 @@ class Bert(nn.Module):
         segments: Int[Tensor, "B T"] | None = None,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
         """Return the contextual embedding of every token."""
-        probe = probe.within("encoder")
+        hooks = hooks.within("encoder")
         layout = Layout.of(ids, lengths, packed=packed)
-        sight = Sight.both_ways(layout, self.config, self.embedding.tokens.weight.dtype)
-        kinds = None if segments is None else layout.pack(segments)
-        x = self.embedding(layout.pack(ids), sight, segments=kinds, probe=probe.within("embedding"))
-        hidden: Tensor = self.encoder(x, sight, probe=probe)
+        context = AttentionContext.bidirectional(layout, self.config, self.embedding.tokens.weight.dtype)
+        packed_segments = None if segments is None else layout.pack(segments)
+        x = self.embedding(layout.pack(ids), context, segments=packed_segments, hooks=hooks.within("embedding"))
+        hidden: Tensor = self.encoder(x, context, hooks=hooks)
         return hidden
 
-    def masked_words(self, hidden: Float[Tensor, "*rows E"], *, probe: Idle = IDLE) -> Float[Tensor, "*rows V"]:
-        """Return the score of every word at each token."""
-        return probe("logits", self.head("masked_words")(hidden))
+    def mlm(self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows V"]:
+        """Return the logits of the vocabulary at each token (masked language modeling)."""
+        return hooks("logits", self.head("mlm")(hidden))
 
-    def token_classes(self, hidden: Float[Tensor, "*rows E"], *, probe: Idle = IDLE) -> Float[Tensor, "*rows C"]:
-        """Return the score of every class at each token."""
-        return probe("logits", self.head("token_classes")(self.dropout(hidden)))
+    def token_classification(
+        self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS
+    ) -> Float[Tensor, "*rows C"]:
+        """Return the logits of the classes at each token."""
+        return hooks("logits", self.head("token_classification")(self.dropout(hidden)))
 
-    def sequence_classes(self, pooled: Float[Tensor, "B E"], *, probe: Idle = IDLE) -> Float[Tensor, "B C"]:
-        """Return the score of every class for each text, from `pool`."""
-        return probe("logits", self.head("sequence_classes")(self.dropout(pooled)))
+    def sequence_classification(
+        self, pooled: Float[Tensor, "B E"], *, hooks: NoHooks = NO_HOOKS
+    ) -> Float[Tensor, "B C"]:
+        """Return the logits of the classes for each text, from the output of `pool`."""
+        return hooks("logits", self.head("sequence_classification")(self.dropout(pooled)))
 
-    def next_sentence(self, pooled: Float[Tensor, "B E"], *, probe: Idle = IDLE) -> Float[Tensor, "B 2"]:
-        """Return the scores of "B follows A" and "B does not", from `pool`."""
-        return probe("logits", self.head("next_sentence")(pooled))
+    def nsp(self, pooled: Float[Tensor, "B E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "B 2"]:
+        """Return the logits of "B follows A" and "B does not" (next-sentence prediction), from the output of `pool`."""
+        return hooks("logits", self.head("nsp")(pooled))
 
     def pool(self, hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B E"]:
-        """Return one vector a text, from that of its first token, [CLS]; `lengths` where `hidden` is packed."""
+        """Return one vector per text, from its first token, [CLS]; `lengths` are needed if `hidden` is packed."""
         if self.pooler is None:
             raise SettingsError(
                 f"this model has no head for whole texts, only {', '.join(self.config.heads) or 'none'}"
             )
-        return torch.tanh(self.pooler(first_of(hidden, lengths)))
+        return torch.tanh(self.pooler(select_first(hidden, lengths)))
 
     def head(self, name: Head) -> nn.Module:
-        """Return a head, or say which ones this model has."""
+        """Return a head by name; raise if this model does not have it."""
         if name not in self.heads:
             raise SettingsError(f"this model has no head {name!r}, only {', '.join(self.config.heads) or 'none'}")
         return self.heads[name]
 
 
-class WordHead(nn.Module):
-    """Scores every word of the vocabulary at each token: a layer, a norm, the output projection."""
+class MLMHead(nn.Module):
+    """Predicts the vocabulary at each token: a linear layer, a norm, the output projection."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.activation = config.activation
         self.transform = nn.Linear(config.d_model, config.d_model)
-        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
 
     def forward(self, hidden: Float[Tensor, "*rows E"]) -> Float[Tensor, "*rows V"]:
-        """Score words."""
-        scores: Tensor = self.output(self.features(hidden))
-        return scores
+        """Return the logits of the vocabulary."""
+        logits: Tensor = self.output(self.features(hidden))
+        return logits
 
     def features(self, hidden: Float[Tensor, "*rows E"]) -> Float[Tensor, "*rows E"]:
-        """Return what the output projection is applied to, so that a loss may do that in chunks."""
+        """Return the input of the output projection, which a loss may apply in chunks."""
         normed: Tensor = self.norm(ACTIVATIONS[self.activation](self.transform(hidden)))
         return normed
 
 
 def make_head(name: Head, config: BertConfig) -> nn.Module:
-    """Return a head by name."""
-    if name == "masked_words":
-        return WordHead(config)
-    return nn.Linear(config.d_model, 2 if name == "next_sentence" else config.n_classes)
+    """Build a head by name."""
+    if name == "mlm":
+        return MLMHead(config)
+    return nn.Linear(config.d_model, 2 if name == "nsp" else config.n_classes)
 
 
-def first_of(hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | None) -> Float[Tensor, "B E"]:
-    """Return the first token of every text, from a grid or from packed rows."""
+def select_first(hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | None) -> Float[Tensor, "B E"]:
+    """Return the first token of every text, from padded or packed hidden states."""
     if hidden.ndim == 3:
         return hidden[:, 0]
     if lengths is None:

@@ -1,4 +1,4 @@
-"""What every family of the Transformer has in common: the sizes and choices of its blocks."""
+"""The settings that all families of the Transformer share: sizes and choices of their blocks."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -7,45 +7,54 @@ from sightline.settings import Checks
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
-NormOrder = Literal["post", "pre"]
-Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
+
+Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rope", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
     """Sizes and choices shared by `Transformer`, `Bert` and `GPT`; the defaults are the paper's."""
 
-    vocab_size: int = field(metadata={"help": "different tokens"})
-    d_model: int = field(default=512, metadata={"help": "width of the vectors that stand for tokens"})
-    n_heads: int = field(default=8, metadata={"help": "heads of every attention"})
+    vocab_size: int = field(metadata={"help": "vocabulary size: number of different tokens"})
+    d_model: int = field(default=512, metadata={"help": "model width: size of the vector of each token"})
+    n_heads: int = field(default=8, metadata={"help": "attention heads"})
     n_kv_heads: int | None = field(
-        default=None, metadata={"help": "heads of keys and values, each shared by several heads; none: one for each"}
+        default=None,
+        metadata={"help": "key and value heads, each shared by several query heads (GQA); none: as many as n_heads"},
     )
-    d_ff: int = field(default=2048, metadata={"help": "width of the feed-forward layers"})
-    dropout: float = field(default=0.1, metadata={"help": "share of the numbers set to zero while learning"})
+    d_ff: int = field(default=2048, metadata={"help": "feed-forward width"})
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability: share of activations zeroed during training"}
+    )
     attention_dropout: float = field(
-        default=0.0, metadata={"help": "the same of attention weights; the fused kernel cannot, so this is slower"}
+        default=0.0,
+        metadata={"help": "dropout probability of attention weights; slower, since the fused kernel is not used"},
     )
-    activation: Activation = field(default="relu", metadata={"help": "what stands between the feed-forward matrices"})
-    norm: Norm = field(default="layer", metadata={"help": "layer: mean and deviation; rms: the size only"})
-    norm_order: NormOrder = field(
-        default="post", metadata={"help": "post: after each sublayer, as in the paper; pre: before it, easier to train"}
+    activation: Activation = field(default="relu", metadata={"help": "activation function of the feed-forward layers"})
+    norm: Norm = field(
+        default="layer", metadata={"help": "normalization: layer (mean and variance) or rms (root mean square only)"}
     )
-    norm_epsilon: float = field(default=1e-5, metadata={"help": "what a norm adds before it divides"})
-    bias: bool = field(default=True, metadata={"help": "whether linear layers and norms add a bias"})
-    positions: Positions = field(default="sinusoidal", metadata={"help": "how a token knows its place"})
+    pre_norm: bool = field(
+        default=False,
+        metadata={"help": "normalize before each sublayer (easier to train); false: after it, as in the paper"},
+    )
+    norm_eps: float = field(
+        default=1e-5, metadata={"help": "epsilon of the norms, added to the variance to avoid division by zero"}
+    )
+    bias: bool = field(default=True, metadata={"help": "bias in linear layers and norms"})
+    positions: Positions = field(default="sinusoidal", metadata={"help": "position encoding"})
     max_length: int | None = field(
         default=None,
-        metadata={"help": "longest sequence that is taken; none: no limit, which learned positions cannot do"},
+        metadata={"help": "longest sequence in tokens; none: no limit (not possible with learned positions)"},
     )
-    rotary_base: float = field(default=10_000.0, metadata={"help": "longest wavelength of rotary positions, about"})
-    scaled_embedding: bool = field(
+    rope_theta: float = field(default=10_000.0, metadata={"help": "base of the rotary position frequencies (RoPE)"})
+    scale_embeddings: bool = field(
         default=True, metadata={"help": "multiply token embeddings by √d_model (3.4 of the paper)"}
     )
-    tied_output: bool = field(
-        default=True, metadata={"help": "the output projection is the token embedding, transposed"}
+    tie_embeddings: bool = field(
+        default=True, metadata={"help": "share the weights of token embedding and output projection"}
     )
-    output_bias: bool = field(default=False, metadata={"help": "whether the output projection adds a bias"})
+    output_bias: bool = field(default=False, metadata={"help": "bias in the output projection"})
 
     def __post_init__(self) -> None:
         checks = Checks()
@@ -54,8 +63,8 @@ class BlockConfig:
         checks.between(1, 65_536, d_model=self.d_model, n_heads=self.n_heads)
         checks.between(1, 1_048_576, d_ff=self.d_ff)
         checks.between(0, 0.99, dropout=self.dropout, attention_dropout=self.attention_dropout)
-        checks.between(1e-20, 1, norm_epsilon=self.norm_epsilon)
-        checks.between(1, 1e12, rotary_base=self.rotary_base)
+        checks.between(1e-20, 1, norm_eps=self.norm_eps)
+        checks.between(1, 1e12, rope_theta=self.rope_theta)
         if not checks.problems:
             self.check_heads(checks)
         if self.max_length is not None:
@@ -65,7 +74,7 @@ class BlockConfig:
         checks.done()
 
     def check_heads(self, checks: Checks) -> None:
-        """Note head counts that do not divide what they must."""
+        """Note head counts and widths that do not divide evenly."""
         checks.that(
             self.d_model % self.n_heads == 0, f"d_model {self.d_model} is not a multiple of n_heads {self.n_heads}"
         )
@@ -74,13 +83,13 @@ class BlockConfig:
             groups > 0 and self.n_heads % groups == 0,
             f"n_heads {self.n_heads} is not a multiple of n_kv_heads {groups}",
         )
-        if self.positions == "rotary":
+        if self.positions == "rope":
             checks.that(self.d_head % 2 == 0, f"rotary positions need an even head width, not {self.d_head}")
         elif self.positions.startswith("sinusoidal"):
             checks.that(self.d_model % 2 == 0, f"sinusoidal positions need an even d_model, not {self.d_model}")
 
     def check(self, checks: Checks) -> None:
-        """Note what is out of range in the fields a family adds."""
+        """Note values out of range in the fields that a family adds."""
 
     @property
     def d_head(self) -> int:
@@ -89,5 +98,5 @@ class BlockConfig:
 
 
 def check_layers(checks: Checks, **counts: int) -> None:
-    """Note layer counts no one means."""
+    """Note layer counts out of range."""
     checks.between(1, 1024, **counts)

@@ -1,4 +1,4 @@
-"""How weights begin: Glorot's uniform for the paper's models, small normals for BERT's and GPT's."""
+"""Weight initialization: Glorot uniform for the paper's models, small normals for BERT and GPT."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 def initialize(model: nn.Module, *, embedding_std: float, linear: Callable[[Tensor], object]) -> None:
-    """Fill every embedding, linear map and norm; biases start at zero, norms at the identity."""
+    """Initialize every embedding, linear map and norm; biases start at zero, norms at the identity."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             linear(module.weight)
@@ -19,17 +19,17 @@ def initialize(model: nn.Module, *, embedding_std: float, linear: Callable[[Tens
 
 
 def glorot(weight: Tensor) -> None:
-    """Keep the variance of values and gradients alike (Glorot & Bengio 2010)."""
+    """Draw weights that preserve the variance of activations and gradients (Glorot & Bengio 2010)."""
     nn.init.xavier_uniform_(weight)
 
 
 def small_normal(std: float = 0.02) -> Callable[[Tensor], object]:
-    """BERT's and GPT-2's beginning."""
+    """Return the initializer of BERT and GPT-2: normal with a small standard deviation."""
     return lambda weight: nn.init.normal_(weight, std=std)
 
 
 def shrink_residual_outputs(stack: nn.Module, *, n_sublayers: int) -> None:
-    """Divide what each sublayer adds by √(their number), so that the sum they build up keeps its size (GPT-2, 2.3)."""
+    """Divide each sublayer's output weights by √n_sublayers, so that the residual sum keeps its scale (GPT-2, 2.3)."""
     for name, parameter in stack.named_parameters():
-        if name.endswith(("attention.output.weight", "feed_forward.narrow.weight")):
+        if name.endswith(("attention.output.weight", "feed_forward.down_proj.weight")):
             parameter.data.div_(n_sublayers**0.5)

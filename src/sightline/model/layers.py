@@ -1,4 +1,4 @@
-"""The layer every family stacks: attention, feed-forward, and the residual connection and norm around each."""
+"""The layer that all families stack: attention, feed-forward, and the residual connection and norm around each."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from sightline.model.attention import MultiHeadAttention
 from sightline.model.cache import KeyValue, LayerCache
 from sightline.model.config import Activation, BlockConfig
+from sightline.model.context import AttentionContext
 from sightline.model.dropout import Dropout
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
-from sightline.model.probe import IDLE, Idle
-from sightline.model.sight import Sight
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "relu": lambda x: F.relu(x, inplace=True),  # its input, fresh from a linear map, is nobody else's
+    "relu": lambda x: F.relu(x, inplace=True),  # safe in place: its input is the fresh output of a linear map
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
@@ -25,39 +25,39 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 
 def make_norm(config: BlockConfig) -> nn.Module:
-    """Return the norm this model uses."""
+    """Build the norm that this config asks for."""
     if config.norm == "rms":
-        return nn.RMSNorm(config.d_model, eps=config.norm_epsilon)
-    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon, bias=config.bias)
+        return nn.RMSNorm(config.d_model, eps=config.norm_eps)
+    return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=config.bias)
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a non-linearity between them, at each position by itself (3.3); SwiGLU adds a gate."""
+    """Two linear maps with an activation between them, at each position separately (3.3); SwiGLU adds a gate."""
 
     def __init__(self, *, d_model: int, d_ff: int, activation: Activation = "relu", bias: bool = True) -> None:
         super().__init__()
         self.activation = activation
-        self.widen = nn.Linear(d_model, d_ff, bias=bias)
-        self.gate = nn.Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
-        self.narrow = nn.Linear(d_ff, d_model, bias=bias)
+        self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
+        self.gate_proj = nn.Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
+        self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
 
-    def forward(self, x: Float[Tensor, "*rows E"], probe: Idle = IDLE) -> Float[Tensor, "*rows E"]:
-        """Widen, bend, narrow."""
-        wide = self.widen(x)  # … F
+    def forward(self, x: Float[Tensor, "*rows E"], hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows E"]:
+        """Project up, apply the activation, project down."""
+        wide = self.up_proj(x)  # … F
         activate = ACTIVATIONS[self.activation]
-        hidden = activate(wide) if self.gate is None else activate(self.gate(x)) * wide
-        return probe("output", self.narrow(probe("hidden", hidden)))
+        hidden = activate(wide) if self.gate_proj is None else activate(self.gate_proj(x)) * wide
+        return hooks("output", self.down_proj(hooks("hidden", hidden)))
 
 
 class Layer(nn.Module):
-    """Self-attention, cross-attention in decoders, feed-forward; each within LayerNorm(x + Sublayer(x)) (3.1).
+    """Self-attention, cross-attention in decoders, feed-forward; each as LayerNorm(x + Sublayer(x)) (3.1).
 
-    In the order "pre" the norm comes first instead: x + Sublayer(LayerNorm(x)).
+    With `pre_norm` the norm comes first: x + Sublayer(LayerNorm(x)).
     """
 
     def __init__(self, config: BlockConfig, *, cross: bool = False) -> None:
         super().__init__()
-        self.norm_order = config.norm_order
+        self.pre_norm = config.pre_norm
         self.dropout = Dropout(config.dropout)
         self.self_attention, self.self_attention_norm = make_attention(config), make_norm(config)
         self.cross_attention = make_attention(config) if cross else None
@@ -70,42 +70,42 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*rows E"],
-        sight: Sight,
+        context: AttentionContext,
         *,
-        memory: KeyValue | None = None,
-        memory_mask: Mask | None = None,
+        cross_kv: KeyValue | None = None,
+        cross_mask: Mask | None = None,
         cache: LayerCache | None = None,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
         """Pass x through the sublayers in order."""
-        x = self.around(
-            self.self_attention, self.self_attention_norm, x, probe.within("self_attention"),
-            layout=sight.layout, mask=sight.mask, rotation=sight.rotation, cache=cache,
+        x = self.residual(
+            self.self_attention, self.self_attention_norm, x, hooks.within("self_attention"),
+            layout=context.layout, mask=context.mask, rotation=context.rotation, cache=cache,
         )  # fmt: skip
         if self.cross_attention is not None and self.cross_attention_norm is not None:
-            x = self.around(
-                self.cross_attention.across, self.cross_attention_norm, x, probe.within("cross_attention"),
-                layout=sight.layout, memory=memory, mask=memory_mask,
+            x = self.residual(
+                self.cross_attention.cross_attend, self.cross_attention_norm, x, hooks.within("cross_attention"),
+                layout=context.layout, cross_kv=cross_kv, mask=cross_mask,
             )  # fmt: skip
-        return self.around(self.feed_forward, self.feed_forward_norm, x, probe.within("feed_forward"))
+        return self.residual(self.feed_forward, self.feed_forward_norm, x, hooks.within("feed_forward"))
 
-    def around(
+    def residual(
         self,
         sublayer: Callable[..., Tensor],
         norm: nn.Module,
         x: Float[Tensor, "*rows E"],
-        probe: Idle,
-        **context: object,
+        hooks: NoHooks,
+        **inputs: object,
     ) -> Float[Tensor, "*rows E"]:
         """Wrap a sublayer in residual connection, dropout and norm."""
-        if self.norm_order == "pre":
-            normed = probe("norm", norm(x))
-            return probe("residual", self.dropout.add(x, sublayer(normed, probe=probe, **context)))
-        return probe("norm", norm(probe("residual", self.dropout.add(x, sublayer(x, probe=probe, **context)))))
+        if self.pre_norm:
+            normed = hooks("norm", norm(x))
+            return hooks("residual", self.dropout.add(x, sublayer(normed, hooks=hooks, **inputs)))
+        return hooks("norm", norm(hooks("residual", self.dropout.add(x, sublayer(x, hooks=hooks, **inputs)))))
 
 
 def make_attention(config: BlockConfig) -> MultiHeadAttention:
-    """Return the attention this model uses."""
+    """Build the attention that this config asks for."""
     return MultiHeadAttention(
         d_model=config.d_model,
         n_heads=config.n_heads,
@@ -116,35 +116,35 @@ def make_attention(config: BlockConfig) -> MultiHeadAttention:
 
 
 class Stack(nn.Module):
-    """N layers; pre-norm stacks end in one more norm, since nothing has normed their sum."""
+    """N layers; pre-norm stacks end in a final norm, since nothing has normalized their residual sum."""
 
     def __init__(self, config: BlockConfig, *, n_layers: int, cross: bool = False) -> None:
         super().__init__()
         self.layers = nn.ModuleList(Layer(config, cross=cross) for _ in range(n_layers))
-        self.final_norm = make_norm(config) if config.norm_order == "pre" else None
+        self.final_norm = make_norm(config) if config.pre_norm else None
 
     def forward(
         self,
         x: Float[Tensor, "*rows E"],
-        sight: Sight,
+        context: AttentionContext,
         *,
-        memory: list[KeyValue] | None = None,
-        memory_mask: Mask | None = None,
+        cross_kv: list[KeyValue] | None = None,
+        cross_mask: Mask | None = None,
         caches: list[LayerCache] | None = None,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
         """Pass x through all layers."""
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
-                sight,
-                memory=memory[index] if memory else None,
-                memory_mask=memory_mask,
+                context,
+                cross_kv=cross_kv[index] if cross_kv else None,
+                cross_mask=cross_mask,
                 cache=caches[index] if caches else None,
-                probe=probe.within(index),
+                hooks=hooks.within(index),
             )
-        return x if self.final_norm is None else probe("final_norm", self.final_norm(x))
+        return x if self.final_norm is None else hooks("final_norm", self.final_norm(x))
 
-    def remember(self, memory: Float[Tensor, "*rows E"], layout: Layout) -> list[KeyValue]:
+    def project_cross_kv(self, encoder_output: Float[Tensor, "*rows E"], layout: Layout) -> list[KeyValue]:
         """Return every layer's keys and values of the encoder's output."""
-        return [layer.cross_attention.remember(memory, layout) for layer in self.layers]  # type: ignore[union-attr, operator]
+        return [layer.cross_attention.project_cross_kv(encoder_output, layout) for layer in self.layers]  # type: ignore[union-attr, operator]

@@ -1,8 +1,8 @@
-"""Run a batch of sentences of different lengths without paying for its padding.
+"""Packing: run a batch of sentences of different lengths without computing its padding.
 
-Everything but attention treats each token by itself, so there the padding of a batch can be left out: the B × T grid
-becomes a list of the N real tokens. Attention needs the grid back for a moment. A `Layout` knows both forms; in its
-padded form `pack` and `pad` do nothing, so layers are written once and run either way.
+All operations but attention treat each token separately, so they can leave out the padding of a batch: the B × T grid
+becomes a list of the N real tokens. Attention pads it back to the grid. A `Layout` knows both forms; in its padded form
+`pack` and `pad` do nothing, so layers are written once for both.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from sightline.errors import InputError
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the real tokens of a right-padded batch stand."""
+    """The positions of the real tokens in a right-padded batch."""
 
     lengths: Int[Tensor, "B"]
     longest: int
     packed: bool = False
-    """Whether the tokens stand in a list of N, or in a grid of B × T."""
-    places: Int[Tensor, "N"] | None = None
-    """Places of a packed batch's tokens in the flattened grid; None where they fill it."""
-    filling: Int[Tensor, "B T"] | None = None
-    """The reverse: which token stands at each place of the grid, any token standing in for padding."""
+    """Whether the tokens form a list of N instead of a grid of B × T."""
+    pack_indices: Int[Tensor, "N"] | None = None
+    """Indices of the packed tokens in the flattened grid; None if they fill it."""
+    pad_indices: Int[Tensor, "B T"] | None = None
+    """The inverse: the index of the token at each place of the grid, an arbitrary token for padding."""
 
     @classmethod
     def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
-        """Describe a batch of ids; without lengths every token is real."""
+        """Build the layout of a batch of ids; without lengths every token is real."""
         n_rows, longest = ids.shape
         if lengths is not None and lengths.shape != (n_rows,):
             raise InputError(f"lengths are for {lengths.numel()} sentences, ids for {n_rows}")
@@ -41,8 +41,8 @@ class Layout:
         if not packed or int(lengths.sum()) == n_rows * longest:
             return cls(lengths, longest, packed)
         real = (torch.arange(longest, device=ids.device) < lengths[:, None]).flatten()  # BT
-        filling = (real.cumsum(0) - 1).clamp(min=0).view(n_rows, longest)
-        return cls(lengths, longest, packed, real.nonzero().squeeze(1), filling)
+        pad_indices = (real.cumsum(0) - 1).clamp(min=0).view(n_rows, longest)
+        return cls(lengths, longest, packed, real.nonzero().squeeze(1), pad_indices)
 
     @property
     def has_padding(self) -> bool:
@@ -50,67 +50,67 @@ class Layout:
         return bool((self.lengths < self.longest).any())
 
     def pack(self, grid: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "..."]:
-        """Leave the padding out: B T … → N …."""
+        """Remove the padding: B T … → N …."""
         if not self.packed:
             return grid
-        if self.places is None:
+        if self.pack_indices is None:
             return grid.flatten(0, 1)
-        packed: Tensor = _Pack.apply(grid, self.places)  # type: ignore[no-untyped-call]
+        packed: Tensor = _Pack.apply(grid, self.pack_indices)  # type: ignore[no-untyped-call]
         return packed
 
     def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
-        """Put the tokens back into the grid: N … → B T ….
+        """Restore the grid: N … → B T ….
 
-        Padding gets copies of some token: attention never looks at it, and filling it with zeros would cost a pass.
+        Padding gets copies of some token: it is masked in attention, and zeroing it would cost another pass.
         """
         if not self.packed:
             return rows
-        if self.places is None or self.filling is None:
+        if self.pack_indices is None or self.pad_indices is None:
             return rows.view(self.lengths.size(0), self.longest, *rows.shape[1:])
-        grid: Tensor = _Pad.apply(rows, self.places, self.filling)  # type: ignore[no-untyped-call]
+        grid: Tensor = _Pad.apply(rows, self.pack_indices, self.pad_indices)  # type: ignore[no-untyped-call]
         return grid
 
     def positions(self) -> Int[Tensor, "..."]:
-        """Return the position of each token in its sentence: T for a grid (every row alike), N for a list."""
+        """Return the position of each token in its sentence: T for a grid (the same in every row), N for a list."""
         columns = torch.arange(self.longest, device=self.lengths.device)
         if not self.packed:
             return columns
-        return columns.repeat(self.lengths.size(0)) if self.places is None else self.places % self.longest
+        return columns.repeat(self.lengths.size(0)) if self.pack_indices is None else self.pack_indices % self.longest
 
 
-def gather(grid: Tensor, places: Tensor) -> Tensor:
-    """B T … → N …."""
-    return grid.flatten(0, 1).index_select(0, places)
+def gather(grid: Tensor, pack_indices: Tensor) -> Tensor:
+    """Select the tokens at these indices of the grid: B T … → N …."""
+    return grid.flatten(0, 1).index_select(0, pack_indices)
 
 
 class _Pack(torch.autograd.Function):
-    """Gather; its gradient is zero at the padding. torch's own gradient would add where copying is enough."""
+    """Gather with a gradient that is zero at the padding. torch's own would accumulate where a copy suffices."""
 
     @staticmethod
-    def forward(ctx: Any, grid: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
+    def forward(ctx: Any, grid: Tensor, pack_indices: Tensor) -> Tensor:
+        ctx.save_for_backward(pack_indices)
         ctx.grid = grid.shape[:2]
-        return gather(grid, places)
+        return gather(grid, pack_indices)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
+        (pack_indices,) = ctx.saved_tensors
         n_rows, longest = ctx.grid
         grid = gradients[0].new_zeros(n_rows * longest, *gradients[0].shape[1:])
-        return grid.index_copy_(0, places, gradients[0]).view(n_rows, longest, *grid.shape[1:]), None
+        return grid.index_copy_(0, pack_indices, gradients[0]).view(n_rows, longest, *grid.shape[1:]), None
 
 
 class _Pad(torch.autograd.Function):
-    """The other way; what stands in for padding passes no gradient back."""
+    """Scatter back to the grid; the copies that fill the padding pass no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, filling: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
-        if rows.size(0) == 0:  # a batch of empty sentences: there is nothing to copy from
-            return rows.new_zeros(*filling.shape, *rows.shape[1:])
-        return rows.index_select(0, filling.flatten()).view(*filling.shape, *rows.shape[1:])
+    def forward(ctx: Any, rows: Tensor, pack_indices: Tensor, pad_indices: Tensor) -> Tensor:
+        ctx.save_for_backward(pack_indices)
+        if rows.size(0) == 0:  # a batch of empty sentences has nothing to copy
+            return rows.new_zeros(*pad_indices.shape, *rows.shape[1:])
+        return rows.index_select(0, pad_indices.flatten()).view(*pad_indices.shape, *rows.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (places,) = ctx.saved_tensors
-        return gather(gradients[0], places), None, None
+        (pack_indices,) = ctx.saved_tensors
+        return gather(gradients[0], pack_indices), None, None

@@ -1,4 +1,4 @@
-"""Codes of positions: the paper's sinusoids, and rotation of queries and keys."""
+"""Position encodings: the paper's sinusoids, and rotary positions (RoPE)."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from torch import Tensor
 WAVELENGTH_BASE = 10_000.0
 
 Rotation = tuple[Tensor, Tensor]
-"""Cosines and sines of positions' angles, shaped to meet B H T D."""
+"""Cosines and sines of the angles of positions, broadcastable to B H T D."""
 
 
 def frequencies(width: int, base: float = WAVELENGTH_BASE) -> Float[Tensor, "half"]:
@@ -18,8 +18,8 @@ def frequencies(width: int, base: float = WAVELENGTH_BASE) -> Float[Tensor, "hal
 
 
 def angle_table(length: int, width: int, base: float) -> Float[Tensor, "length half"]:
-    """Return position × frequency in double precision, so that far positions stay exact."""
-    with torch.inference_mode(mode=False):  # the table outlives this call: it must stay usable in training
+    """Return position × frequency, in double precision to keep large positions exact."""
+    with torch.inference_mode(mode=False):  # the cached table must stay usable in training
         return torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * frequencies(width, base)
 
 
@@ -40,13 +40,13 @@ def rotation_table(length: int, d_head: int, base: float) -> Rotation:
         return angles.cos().float(), angles.sin().float()
 
 
-def rounded_up(length: int) -> int:
-    """Return the power of two that holds `length`: tables are made for it, so that few are ever made."""
+def round_up(length: int) -> int:
+    """Round a length up to a power of two, so that few tables are ever computed."""
     return 1 << max(6, (length - 1).bit_length())
 
 
 def rotate(x: Float[Tensor, "B H T D"], rotation: Rotation) -> Float[Tensor, "B H T D"]:
-    """Turn each pair (x_i, x_{i + D/2}) by its position's angle (Su et al. 2021): q·k then depends on distance only."""
+    """Rotate each pair (x_i, x_{i + D/2}) by its position's angle, so that q·k depends on distance (Su et al. 2021)."""
     cosine, sine = rotation
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)
@@ -54,5 +54,5 @@ def rotate(x: Float[Tensor, "B H T D"], rotation: Rotation) -> Float[Tensor, "B 
 
 def rotation_at(positions: Int[Tensor, "*BT"], longest: int, *, d_head: int, base: float) -> Rotation:
     """Return the rotation of these positions (T, or B T), all below `longest`."""
-    cosine, sine = (t.to(positions.device)[positions] for t in rotation_table(rounded_up(longest), d_head, base))
+    cosine, sine = (t.to(positions.device)[positions] for t in rotation_table(round_up(longest), d_head, base))
     return (cosine, sine) if positions.ndim == 1 else (cosine[:, None], sine[:, None])

@@ -1,4 +1,4 @@
-"""The architectures by name, and well-known sizes of them."""
+"""The architectures by name, and presets of well-known sizes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -32,13 +32,13 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert-mini": ("bert", {"n_layers": 4, "d_model": 256, "n_heads": 4, "d_ff": 1024}),
     # Radford et al. 2019
     "gpt2-small": ("gpt", {}),
-    # Touvron et al. 2023, at the size of a laptop
+    # Touvron et al. 2023, laptop-sized
     "llama-small": (
         "gpt",
         {
             "n_layers": 8, "d_model": 512, "n_heads": 8, "n_kv_heads": 2, "d_ff": 1408, "activation": "swiglu",
-            "norm": "rms", "norm_epsilon": 1e-6, "positions": "rotary", "max_length": 2048, "bias": False,
-            "tied_output": False, "dropout": 0.0,
+            "norm": "rms", "norm_eps": 1e-6, "positions": "rope", "max_length": 2048, "bias": False,
+            "tie_embeddings": False, "dropout": 0.0,
         },
     ),
 }  # fmt: skip
@@ -54,18 +54,18 @@ def read_config(architecture: str, settings: Mapping[str, object], *, where: str
 
 
 def preset(name: str, **settings: object) -> BlockConfig:
-    """Build a well-known config, changed by `settings`; the vocabulary's size must always be given."""
+    """Build a preset config with `settings` overriding its values; `vocab_size` must always be given."""
     if name not in PRESETS:
         raise SettingsError(f"{unknown_name(name, PRESETS, what='preset')}, not {one_of(PRESETS)}")
-    architecture, chosen = PRESETS[name]
-    return read_config(architecture, {**chosen, **settings}, where=name)
+    architecture, defaults = PRESETS[name]
+    return read_config(architecture, {**defaults, **settings}, where=name)
 
 
 def architecture_of(config: BlockConfig) -> str:
-    """Return the name of a config's architecture."""
+    """Return the architecture name of a config."""
     return next(name for name, (kind, _) in ARCHITECTURES.items() if type(config) is kind)
 
 
 def build(config: BlockConfig) -> Model:
-    """Build the model a config describes, its weights at their beginning."""
+    """Build the model that a config describes, with freshly initialized weights."""
     return ARCHITECTURES[architecture_of(config)][1](config)

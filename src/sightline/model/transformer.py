@@ -6,15 +6,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sightline.errors import InputError
-from sightline.model.cache import FIRST_CAPACITY, Cache, DecoderState, last_of
+from sightline.model.cache import INITIAL_CAPACITY, DecoderState, KVCache, select_last
 from sightline.model.config import BlockConfig, check_layers
+from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.initialize import glorot, initialize
 from sightline.model.layers import Stack
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
-from sightline.model.probe import IDLE, Idle
-from sightline.model.sight import Sight
 from sightline.settings import Checks
 
 
@@ -22,22 +22,23 @@ from sightline.settings import Checks
 class TransformerConfig(BlockConfig):
     """An encoder–decoder; the defaults are the paper's base model."""
 
-    n_encoder_layers: int = field(default=6, metadata={"help": "layers that read the source"})
-    n_decoder_layers: int = field(default=6, metadata={"help": "layers that write the target"})
+    n_encoder_layers: int = field(default=6, metadata={"help": "encoder layers"})
+    n_decoder_layers: int = field(default=6, metadata={"help": "decoder layers"})
     target_vocab_size: int | None = field(
-        default=None, metadata={"help": "none: source and target share one vocabulary and one embedding table (3.4)"}
+        default=None,
+        metadata={"help": "target vocabulary size; none: source and target share one vocabulary and embedding (3.4)"},
     )
 
     def check(self, checks: Checks) -> None:
-        """Note impossible layer counts and vocabularies."""
+        """Note layer counts and vocabulary sizes out of range."""
         check_layers(checks, n_encoder_layers=self.n_encoder_layers, n_decoder_layers=self.n_decoder_layers)
         if self.target_vocab_size is not None:
             checks.between(1, 4_000_000, target_vocab_size=self.target_vocab_size)
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The encoder's output, with what is needed to look at it."""
+class EncoderOutput:
+    """The encoder's output, with what cross-attention needs to attend to it."""
 
     hidden: Float[Tensor, "*rows E"]
     layout: Layout
@@ -45,10 +46,10 @@ class Memory:
 
 
 class Transformer(nn.Module):
-    """Reads a source sentence and predicts a target sentence token by token.
+    """Encodes a source sentence and predicts a target sentence token by token.
 
-    `lengths` tell how many tokens of each right-padded row are real (all, when not given). With `packed`, results
-    hold the real tokens only, N instead of B T.
+    `lengths` count the real tokens of each right-padded row (default: all). With `packed`, results hold the real
+    tokens only, N instead of B T.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -60,13 +61,13 @@ class Transformer(nn.Module):
         self.decoder = Stack(config, n_layers=config.n_decoder_layers, cross=True)
         self.output = nn.Linear(config.d_model, config.target_vocab_size or config.vocab_size, bias=config.output_bias)
         initialize(self, embedding_std=config.d_model**-0.5, linear=glorot)
-        self.tie()
+        self.tie_weights()
 
-    def tie(self) -> None:
-        """Make weights that are one, one: called again whenever parameters have been exchanged."""
+    def tie_weights(self) -> None:
+        """Share the tied weights; call again after parameters have been replaced."""
         if self.config.target_vocab_size is None:
             self.target_embedding.tokens = self.source_embedding.tokens
-        if self.config.tied_output:
+        if self.config.tie_embeddings:
             self.output.weight = self.target_embedding.tokens.weight
 
     def forward(
@@ -77,11 +78,12 @@ class Transformer(nn.Module):
         source_lengths: Int[Tensor, "B"] | None = None,
         target_lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows V"]:
-        """Return the scores of each next target token, the correct ones before it being seen (teacher forcing)."""
-        memory = self.encode(source, lengths=source_lengths, packed=packed, probe=probe)
-        return self.logits(self.decode(target, memory, lengths=target_lengths, packed=packed, probe=probe), probe=probe)
+        """Return the logits of each next target token, given the correct ones before it (teacher forcing)."""
+        encoder_output = self.encode(source, lengths=source_lengths, packed=packed, hooks=hooks)
+        hidden = self.decode(target, encoder_output, lengths=target_lengths, packed=packed, hooks=hooks)
+        return self.logits(hidden, hooks=hooks)
 
     def encode(
         self,
@@ -89,49 +91,51 @@ class Transformer(nn.Module):
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
-        probe: Idle = IDLE,
-    ) -> Memory:
-        """Read the source."""
-        probe = probe.within("encoder")
+        hooks: NoHooks = NO_HOOKS,
+    ) -> EncoderOutput:
+        """Run the encoder over the source."""
+        hooks = hooks.within("encoder")
         layout = Layout.of(source, lengths, packed=packed)
-        sight = Sight.both_ways(layout, self.config, self.output.weight.dtype)
-        x = self.source_embedding(layout.pack(source), sight, probe=probe.within("embedding"))
-        return Memory(self.encoder(x, sight, probe=probe), layout, sight.mask)
+        context = AttentionContext.bidirectional(layout, self.config, self.output.weight.dtype)
+        x = self.source_embedding(layout.pack(source), context, hooks=hooks.within("embedding"))
+        return EncoderOutput(self.encoder(x, context, hooks=hooks), layout, context.mask)
 
     def decode(
         self,
         target: Int[Tensor, "B T"],
-        memory: Memory,
+        encoder_output: EncoderOutput,
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> Float[Tensor, "*rows E"]:
-        """Return the decoder's output for a whole target, each position seeing only those before it."""
-        if target.size(0) != memory.layout.lengths.size(0):
-            raise InputError(f"{target.size(0)} targets cannot belong to {memory.layout.lengths.size(0)} sources")
-        probe = probe.within("decoder")
+        """Return the decoder's output for a whole target, each position attending to itself and those before it."""
+        n_targets, n_sources = target.size(0), encoder_output.layout.lengths.size(0)
+        if n_targets != n_sources:
+            raise InputError(f"{n_targets} targets do not match {n_sources} sources")
+        hooks = hooks.within("decoder")
         layout = Layout.of(target, lengths, packed=packed)
-        sight = Sight.backwards(layout, self.config, memory.hidden.dtype)
-        x = self.target_embedding(layout.pack(target), sight, probe=probe.within("embedding"))
-        remembered = self.decoder.remember(memory.hidden, memory.layout)
-        hidden: Tensor = self.decoder(x, sight, memory=remembered, memory_mask=memory.mask, probe=probe)
+        context = AttentionContext.causal(layout, self.config, encoder_output.hidden.dtype)
+        x = self.target_embedding(layout.pack(target), context, hooks=hooks.within("embedding"))
+        cross_kv = self.decoder.project_cross_kv(encoder_output.hidden, encoder_output.layout)
+        hidden: Tensor = self.decoder(x, context, cross_kv=cross_kv, cross_mask=encoder_output.mask, hooks=hooks)
         return hidden
 
-    def logits(self, hidden: Float[Tensor, "*rows E"], *, probe: Idle = IDLE) -> Float[Tensor, "*rows V"]:
-        """Return the score of every token of the vocabulary."""
-        return probe("logits", self.output(hidden))
+    def logits(self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows V"]:
+        """Project to the logits of every token of the vocabulary."""
+        return hooks("logits", self.output(hidden))
 
-    def start(self, memory: Memory, *, capacity: int = FIRST_CAPACITY) -> DecoderState:
-        """Begin decoding: one row a sentence, nothing decoded yet, room for `capacity` tokens at first."""
-        cache = Cache.empty(
+    def start(self, encoder_output: EncoderOutput, *, capacity: int = INITIAL_CAPACITY) -> DecoderState:
+        """Start decoding: one row per sentence, nothing decoded yet, room for `capacity` tokens at first."""
+        cache = KVCache.empty(
             self.config,
             n_layers=self.config.n_decoder_layers,
-            n_rows=memory.layout.lengths.numel(),
+            n_rows=encoder_output.layout.lengths.numel(),
             capacity=capacity,
-            like=memory.hidden,
+            like=encoder_output.hidden,
         )
-        return DecoderState(cache, self.decoder.remember(memory.hidden, memory.layout), memory.mask)
+        cross_kv = self.decoder.project_cross_kv(encoder_output.hidden, encoder_output.layout)
+        return DecoderState(cache, cross_kv, encoder_output.mask)
 
     def step(
         self,
@@ -139,15 +143,22 @@ class Transformer(nn.Module):
         state: DecoderState,
         *,
         lengths: Int[Tensor, "R"] | None = None,
-        probe: Idle = IDLE,
+        hooks: NoHooks = NO_HOOKS,
     ) -> tuple[Float[Tensor, "R V"], DecoderState]:
-        """Take the newest tokens of each row; return the scores of the one that follows, and the state after them."""
-        decoder_probe = probe.within("decoder")
+        """Feed the newest tokens of each row; return the logits of the next one and the updated state."""
+        decoder_hooks = hooks.within("decoder")
         cache = state.cache
-        sight = Sight.onwards(cache.make_room(ids, lengths), ids, self.config, self.output.weight.dtype)
-        x = self.target_embedding(ids, sight, probe=decoder_probe.within("embedding"))
+        context = AttentionContext.incremental(
+            cache.reserve_for(ids, lengths), ids, self.config, self.output.weight.dtype
+        )
+        x = self.target_embedding(ids, context, hooks=decoder_hooks.within("embedding"))
         hidden = self.decoder(
-            x, sight, memory=state.memory, memory_mask=state.mask, caches=cache.layers(), probe=decoder_probe
+            x,
+            context,
+            cross_kv=state.cross_kv,
+            cross_mask=state.cross_mask,
+            caches=cache.layers(),
+            hooks=decoder_hooks,
         )
         cache.advance(ids.size(1), lengths)
-        return self.logits(last_of(hidden, lengths), probe=probe), state
+        return self.logits(select_last(hidden, lengths), hooks=hooks), state

@@ -1,25 +1,25 @@
-"""Which texts a model is given together: those of similar length, as many as a budget of tokens allows."""
+"""Batching: texts of similar length together, within a token budget."""
 
 from collections.abc import Iterator, Sequence
 
 from sightline.errors import SettingsError
 
 BATCH_TOKENS = 4_096
-LEAST_WIDTH = 8
-"""A text counts as no shorter, for each row holds a score for every word of the vocabulary, however short it is."""
+MIN_WIDTH = 8
+"""Minimum length a text counts as: each row holds logits over the whole vocabulary, however short it is."""
 
 
-def batches(lengths: Sequence[int], *, batch_tokens: int, rows: int = 1) -> Iterator[list[int]]:
-    """Yield the numbers of the texts that go together, longest first, so that what is too much shows at once.
+def batch_by_tokens(lengths: Sequence[int], *, batch_tokens: int, rows: int = 1) -> Iterator[list[int]]:
+    """Yield the indices of each batch, longest texts first, so that running out of memory shows at once.
 
-    Padding counts, and so do the `rows` (beams, samples) that each text becomes. A text that is more than the budget
-    by itself goes alone; one without any tokens is left out, as there is nothing to do for it.
+    Padding counts, and so do the `rows` (beams, samples) of each text. A text that exceeds the budget by itself is
+    a batch of its own; a text without tokens is left out.
     """
     if batch_tokens < 1:
         raise SettingsError(f"batch_tokens must be 1 or more, not {batch_tokens}")
     order = sorted((number for number, length in enumerate(lengths) if length), key=lambda number: -lengths[number])
     while order:
-        width = max(lengths[order[0]], LEAST_WIDTH) * rows
+        width = max(lengths[order[0]], MIN_WIDTH) * rows
         size = max(1, batch_tokens // width)
         yield order[:size]
         order = order[size:]

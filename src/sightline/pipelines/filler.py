@@ -1,4 +1,4 @@
-"""Fill in: a text with gaps in, the words that fit out."""
+"""Fill-mask: a text with [MASK] in, the words that fit out."""
 
 import math
 import re
@@ -14,54 +14,54 @@ from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.passages import passage
 from sightline.pipelines.pipeline import Pipeline
-from sightline.text.batch import MaskedBatch, real_tokens
-from sightline.tracing import BertPass, Choice, Passage, Trace, Wishes, look
+from sightline.pipelines.tokenized_texts import build_tokenized_text
+from sightline.text.batch import MaskedBatch, token_mask
+from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
 
 MASK = "[MASK]"
-"""What a person types where a word is missing, whatever the tokenizer calls it."""
+"""What users type for the mask, whatever the tokenizer calls it."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A word that may stand in a gap."""
+    """A word for a mask."""
 
     text: str
-    """The whole text with this word in the gap; other gaps stay."""
+    """The whole text with this word filled in; other masks stay."""
     token: str
     probability: float
 
 
 @dataclass(frozen=True)
 class Filling:
-    """What fits into one gap, likeliest first."""
+    """The candidates for one mask, most likely first."""
 
     candidates: list[Candidate]
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What stands before and after one gap of a text."""
+    """The text before and after one mask."""
 
     before: str
     after: str
 
 
 class Filler(Pipeline):
-    """Finds words for the gaps of a text. Here, and only here, "[MASK]" typed by a person is the mask."""
+    """Predicts masked words. Here, and only here, "[MASK]" in a user's text is the mask token."""
 
-    takes = (Bert,)
+    supported_models = (Bert,)
     model: Bert
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
         super().__init__(bundle, folder=folder)
-        self.mask_id = self.role_id("mask")
+        self.mask_id = self.require_special_id("mask")
         names = sorted({MASK, self.tokenizer.roles["mask"]})
         self._mask = re.compile("|".join(map(re.escape, names)))
 
     def fill(self, text: str, *, n: int = 5) -> list[Filling]:
-        """Return the n likeliest words for each gap of a text, every gap by itself."""
+        """Return the n most likely words for each mask of a text, each mask by itself."""
         return self.fillings([text], n=n)[0]
 
     def fillings(self, texts: Sequence[str], *, n: int = 5, batch_tokens: int = BATCH_TOKENS) -> list[list[Filling]]:
@@ -69,96 +69,97 @@ class Filler(Pipeline):
         for number, text in enumerate(texts, start=1):
             if not self._mask.search(text):
                 which = f"text {number}" if len(texts) > 1 else "the text"
-                raise InputError(f"{which} has no gap: put {MASK} where a word is missing")
-        rows = [self.row(text) for text in texts]
+                raise InputError(f"{which} has no mask: put {MASK} where a word is missing")
+        rows = [self.encode_text(text) for text in texts]
         self.check_lengths(rows)
         results: list[list[Filling]] = [[] for _ in texts]
-        with self.at_work():
-            for chosen, ids, lengths in self.in_batches(rows, batch_tokens=batch_tokens):
-                masked = ids[real_tokens(ids, lengths)] == self.mask_id
+        with self.inference_mode():
+            for chosen, ids, lengths in self.iterate_batches(rows, batch_tokens=batch_tokens):
+                masked = ids[token_mask(ids, lengths)] == self.mask_id
                 hidden = self.model(ids, lengths=lengths, packed=True)[masked]
-                scores = self.model.masked_words(hidden).float().softmax(dim=1).cpu()
-                gaps = [(number, gap) for number in chosen for gap in self.gaps(texts[number])]
+                scores = self.model.mlm(hidden).float().softmax(dim=1).cpu()
+                gaps = [(number, gap) for number in chosen for gap in self.find_gaps(texts[number])]
                 for (number, gap), probabilities in zip(gaps, scores, strict=True):
-                    results[number].append(self.filling(gap, probabilities, n=n))
+                    results[number].append(self.build_filling(gap, probabilities, n=n))
         return results
 
     def trace(self, text: str, **options: object) -> Trace:
-        """Return what the model does while it fills the gaps of a text; `options` are those of `tracing.Wishes`.
+        """Trace the model while it fills the masks of a text; `options` are those of `tracing.TraceOptions`.
 
-        A text without a gap may be looked at, too: then nothing is decided.
+        A text without a mask can be traced too; then nothing is predicted.
         """
-        wishes, _ = Wishes.of(options, writes=False)
-        source = self.passage(text)
+        trace_options, _ = TraceOptions.of(options, generates=False)
+        source = self.tokenize(text)
         self.check_lengths([source.tokens])
         ids = [token.id for token in source.tokens]
-        with self.at_work():
-            seen = look(
-                BertPass(self.model, ids, head="masked_words"),
-                wishes,
+        with self.inference_mode():
+            return run_trace(
+                BertPass(self.model, ids, head="mlm"),
+                trace_options,
                 [Choice(row) for row, id_ in enumerate(ids) if id_ == self.mask_id],
+                source=source,
+                task=self.task,
                 name=self.tokenizer.token_text,
-                forbidden=self.no_words,
+                forbidden=self.excluded_ids,
             )
-        return self.traced(seen, source)
 
-    def passage(self, text: str) -> Passage:
-        """Return a text as a trace shows it: what `row` gives, with the places of its tokens."""
+    def tokenize(self, text: str) -> TokenizedText:
+        """Tokenize a text for a trace: the ids of `encode_text` with their spans."""
         marks = [mark.span() for mark in self._mask.finditer(text)]
         starts, ends = [0, *(end for _, end in marks)], [*(start for start, _ in marks), len(text)]
         spans = [(0, 0)]
         for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            part = text[start:end] if number == len(marks) else self.before_gap(text[start:end])
-            spans += [(start + first, start + last) for first, last in self.tokenizer.spans(part)]
+            part = text[start:end] if number == len(marks) else self.strip_gap_space(text[start:end])
+            spans += [(start + first, start + last) for first, last in self.tokenizer.offsets(part)]
             spans += marks[number : number + 1]
-        return passage(text, self.row(text), [*spans, (len(text), len(text))], self.tokenizer)
+        return build_tokenized_text(text, self.encode_text(text), [*spans, (len(text), len(text))], self.tokenizer)
 
     @property
-    def no_words(self) -> list[int]:
-        """Ids that fill no gap: special tokens, and those without a token."""
+    def excluded_ids(self) -> list[int]:
+        """Ids that are never candidates: special tokens, and ids without a token."""
         return sorted({*self.tokenizer.special_ids, *range(self.tokenizer.vocab_size, self.model.config.vocab_size)})
 
-    def find_again(self, batch: MaskedBatch) -> tuple[Float[Tensor, "M"], Bool[Tensor, "M"]]:
-        """Return the log-probability of every word that a batch hides, and whether none is likelier."""
-        batch = batch.to(self.weight.device)
-        with self.at_work():
+    def score_masked_tokens(self, batch: MaskedBatch) -> tuple[Float[Tensor, "M"], Bool[Tensor, "M"]]:
+        """Return the log-probability of every masked token of a batch, and whether it is the most likely one."""
+        batch = batch.to(self.embedding_weight.device)
+        with self.inference_mode():
             hidden = self.model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
-            chosen = batch.chosen[real_tokens(batch.inputs, batch.lengths)]
-            likely = self.model.masked_words(hidden[chosen]).float().log_softmax(dim=1)
+            chosen = batch.selected[token_mask(batch.inputs, batch.lengths)]
+            likely = self.model.mlm(hidden[chosen]).float().log_softmax(dim=1)
             return likely.gather(1, batch.targets[:, None])[:, 0].cpu(), (likely.argmax(dim=1) == batch.targets).cpu()
 
-    def row(self, text: str) -> list[int]:
-        """Return the ids of a text, framed, with the mask in its gaps."""
+    def encode_text(self, text: str) -> list[int]:
+        """Tokenize a text, with the mask token for [MASK] and special tokens around it."""
         *parts, last = self._mask.split(text)
-        first, *others = self.tokenizer.encode_batch([*map(self.before_gap, parts), last])
+        first, *others = self.tokenizer.encode_batch([*map(self.strip_gap_space, parts), last])
         before, after = self.frame()
         return [*before, *first, *(id_ for part in others for id_ in (self.mask_id, *part)), *after]
 
-    def gaps(self, text: str) -> list[Gap]:
-        """Return what stands around each gap."""
+    def find_gaps(self, text: str) -> list[Gap]:
+        """Return the text around each mask."""
         marks = self._mask.finditer(text)
-        return [Gap(self.before_gap(text[: mark.start()]), text[mark.end() :]) for mark in marks]
+        return [Gap(self.strip_gap_space(text[: mark.start()]), text[mark.end() :]) for mark in marks]
 
-    def before_gap(self, text: str) -> str:
-        """Return what stands before a gap: where words bring their blank along, that is the gap's."""
-        return text.removesuffix(" ") if self.blanks_join_words else text
+    def strip_gap_space(self, text: str) -> str:
+        """Return the text before a mask, without the space that belongs to the masked token."""
+        return text.removesuffix(" ") if self.tokens_include_space else text
 
-    def filling(self, gap: Gap, probabilities: Float[Tensor, "V"], *, n: int) -> Filling:
-        """Return the likeliest words of a gap; special tokens, and ids without a token, are no words."""
+    def build_filling(self, gap: Gap, probabilities: Float[Tensor, "V"], *, n: int) -> Filling:
+        """Return the most likely words for a mask; see `excluded_ids`."""
         allowed = probabilities.clone()
-        allowed[self.no_words] = -math.inf
+        allowed[self.excluded_ids] = -math.inf
         values, ids = allowed.sort(descending=True, stable=True)
         best = ids[values > -math.inf][: max(n, 0)].tolist()
-        return Filling([self.candidate(gap, id_, float(probabilities[id_])) for id_ in best])
+        return Filling([self.build_candidate(gap, id_, float(probabilities[id_])) for id_ in best])
 
-    def candidate(self, gap: Gap, id_: int, probability: float) -> Candidate:
-        """Return a word in its place."""
+    def build_candidate(self, gap: Gap, id_: int, probability: float) -> Candidate:
+        """Return a word with the text it completes."""
         word, shown = self.tokenizer.decode([id_]), self.tokenizer.token_text(id_)
         text = gap.before + (word if gap.before else word.lstrip(" ")) + gap.after
         return Candidate(text, shown.strip() or shown, probability)
 
     @cached_property
-    def blanks_join_words(self) -> bool:
-        """Whether the tokens of words have the blank before them in them."""
+    def tokens_include_space(self) -> bool:
+        """Whether the token of a word includes the space before it."""
         texts = (self.tokenizer.token_text(id_) for id_ in range(self.tokenizer.vocab_size))
         return any(len(text) > 1 and text[0] in " ▁" and text[1].isalpha() for text in texts)

@@ -1,7 +1,7 @@
-"""Words as vectors, and which are near each other. Whole words, though a model knows only pieces of them.
+"""Word vectors and nearest neighbors, for whole words, though a model only has subword tokens.
 
-A word's vector is the mean of its tokens' embeddings. It is spelled as in running text, with the blank before it that
-most tokenizers make part of its first token; a blank that is a token of its own does not count.
+A word's vector is the mean of its token embeddings. It is tokenized as in running text, with the space before it that
+most tokenizers make part of its first token; a space that is a token of its own does not count.
 """
 
 from collections.abc import Sequence
@@ -16,54 +16,54 @@ from torch import Tensor
 from sightline.errors import InputError
 from sightline.text import Tokenizer
 
-AT_ONCE = 16_384
-"""Words whose vectors are in memory together."""
+WORDS_PER_CHUNK = 16_384
+"""Number of word vectors computed at a time, to bound memory."""
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A word, and the cosine of the angle between its vector and that of the word asked for."""
+    """A word and the cosine similarity of its vector to the query word's."""
 
     word: str
     similarity: float
 
 
 class WordList:
-    """The words a model's text was made of; how they are spelled is found once, their vectors each time."""
+    """The words of a model's training text; tokenized once, while vectors are computed anew for every query."""
 
     def __init__(self, words: Sequence[str], tokenizer: Tokenizer) -> None:
         self.words = words
         self.tokenizer = tokenizer
 
     @cached_property
-    def spelled(self) -> list[list[int]]:
-        """The ids of every word of the list."""
-        return self.spell(self.words)
+    def word_ids(self) -> list[list[int]]:
+        """The token ids of every word of the list."""
+        return self.encode_words(self.words)
 
-    def spell(self, words: Sequence[str]) -> list[list[int]]:
-        """Return the ids of words as they stand in running text."""
-        blank = self.tokenizer.encode(" ")
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Tokenize words as in running text."""
+        space = self.tokenizer.encode(" ")
         rows = self.tokenizer.encode_batch([f" {word}" for word in words])
-        return [row[len(blank) :] if row[: len(blank)] == blank else row for row in rows]
+        return [row[len(space) :] if row[: len(space)] == space else row for row in rows]
 
     def vectors(self, words: Sequence[str], weight: Float[Tensor, "V E"]) -> Float[Tensor, "n E"]:
-        """Return the vectors of any words, from the embeddings of all tokens."""
-        rows = self.spell(words)
+        """Return the vectors of any words, from the embedding matrix."""
+        rows = self.encode_words(words)
         for number, (word, ids) in enumerate(zip(words, rows, strict=True), start=1):
             if not word.strip() or not ids:
                 which = "this" if len(words) == 1 else f"number {number:,} of {len(words):,}"
-                raise InputError(f"{which} is not a word: there is nothing to read in it")
+                raise InputError(f"{which} is not a word: it is blank or has no tokens")
         return mean_embeddings(rows, weight)
 
     def nearest(self, word: str, weight: Float[Tensor, "V E"], *, n: int) -> list[Neighbor]:
-        """Return the n words of the list that are nearest to a word, itself left out; in a tie the more frequent."""
+        """Return the n words of the list nearest to a word, without itself; ties go to the more frequent word."""
         if not self.words:
-            raise InputError("this model has no list of words (words.txt): there is nothing to be near to")
-        wanted = self.vectors([word], weight)
+            raise InputError("this model has no list of words (words.txt) to find neighbors in")
+        query = self.vectors([word], weight)
         similarities = torch.cat(
             [
-                F.cosine_similarity(wanted, mean_embeddings(self.spelled[start : start + AT_ONCE], weight))
-                for start in range(0, len(self.words), AT_ONCE)
+                F.cosine_similarity(query, mean_embeddings(self.word_ids[start : start + WORDS_PER_CHUNK], weight))
+                for start in range(0, len(self.words), WORDS_PER_CHUNK)
             ]
         ).cpu()
         order: list[int] = similarities.sort(descending=True, stable=True).indices[: max(n, 0) + 1].tolist()

@@ -1,4 +1,4 @@
-"""Lists of ids as tensors."""
+"""Lists of ids as padded tensors."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
-from sightline.text.batch import padded
+from sightline.text.batch import pad
 
 
-def grid(rows: Sequence[Sequence[int]], *, like: Tensor) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
-    """Return rows as one grid, padded on the right, and their lengths; on the device of `like`.
+def pad_rows(rows: Sequence[Sequence[int]], *, like: Tensor) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
+    """Pad rows on the right into one tensor; return it with their lengths, on the device of `like`.
 
-    What the padding is does not matter: lengths tell where it is, and nothing looks at it.
+    The padding id does not matter: the lengths mask it, and nothing attends to it.
     """
-    ids, lengths = padded([np.asarray(row, dtype=np.int64) for row in rows], pad_id=0)
+    ids, lengths = pad([np.asarray(row, dtype=np.int64) for row in rows], pad_id=0)
     return ids.to(like.device), lengths.to(like.device)

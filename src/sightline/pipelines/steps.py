@@ -1,4 +1,4 @@
-"""A model's step as a search knows it."""
+"""Decoding steps: a model as the search calls it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,42 +7,42 @@ from jaxtyping import Int
 from torch import Tensor
 
 from sightline.decoding import State, Step, StepOutput
-from sightline.model import GPT, Probe, Recorder, Transformer
-from sightline.model.probe import IDLE, Action, Idle
+from sightline.model import GPT, ActivationCache, Hooks, Transformer
+from sightline.model.hooks import NO_HOOKS, Action, NoHooks
 
 Interventions = Mapping[str, Sequence[Action]]
-"""What is done to a model's values while it works, by the names of the points."""
+"""Changes to activations during the forward pass, by hook point."""
 
 
-def probe_for(interventions: Interventions | None) -> Idle:
-    """Return the probe that changes what is to be changed, the idle one where that is nothing."""
-    return Probe(interventions) if interventions else IDLE
+def make_hooks(interventions: Interventions | None) -> NoHooks:
+    """Return hooks that apply the interventions, or none."""
+    return Hooks(interventions) if interventions else NO_HOOKS
 
 
-def step_of(model: Transformer | GPT, interventions: Interventions | None = None) -> Step:
-    """Return the step of a model that writes one token after another."""
-    probe = probe_for(interventions)
+def make_step(model: Transformer | GPT, interventions: Interventions | None = None) -> Step:
+    """Return the decoding step of an autoregressive model."""
+    hooks = make_hooks(interventions)
 
     def step(ids: Int[Tensor, "R"], state: State) -> StepOutput:
         cache: Any = state
-        return StepOutput(*model.step(ids[:, None], cache, probe=probe))
+        return StepOutput(*model.step(ids[:, None], cache, hooks=hooks))
 
     return step
 
 
-def attentive_step_of(model: Transformer, interventions: Interventions | None = None) -> Step:
-    """Return the step that also tells where in the source the last layer looked, which is slower."""
+def make_step_with_attention(model: Transformer, interventions: Interventions | None = None) -> Step:
+    """Return a slower decoding step that also returns the last layer's cross-attention."""
     point = last_cross_attention(model)
 
     def step(ids: Int[Tensor, "R"], state: State) -> StepOutput:
         cache: Any = state
-        recorder = Recorder(point, interventions=interventions)
-        logits, after = model.step(ids[:, None], cache, probe=recorder)
-        return StepOutput(logits, after, recorder[point].mean(dim=1)[:, 0])  # R H 1 S -> R S
+        activations = ActivationCache(point, interventions=interventions)
+        logits, after = model.step(ids[:, None], cache, hooks=activations)
+        return StepOutput(logits, after, activations[point].mean(dim=1)[:, 0])  # R H 1 S -> R S
 
     return step
 
 
 def last_cross_attention(model: Transformer) -> str:
-    """Return the name of the point where the last layer's looks at the source can be seen."""
+    """Return the hook point of the last layer's cross-attention weights."""
     return f"decoder.{model.config.n_decoder_layers - 1}.cross_attention.weights"

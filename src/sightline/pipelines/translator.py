@@ -1,42 +1,43 @@
-"""Translate: a text in, a text out."""
+"""Translation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-from sightline.decoding import DecodingSettings, Finish, Hypothesis
+from sightline.decoding import DecodingSettings, FinishReason, Hypothesis
 from sightline.errors import InputError
-from sightline.pipelines.alignment import attention_of, written_spans
+from sightline.pipelines.alignment import compute_cross_attention, find_token_spans
 from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.passages import NOTHING, framed
-from sightline.pipelines.rewriter import Rewriter
-from sightline.pipelines.task import Task
-from sightline.pipelines.writing import Writing
+from sightline.pipelines.generation import Generation
+from sightline.pipelines.generation_job import GenerationJob
+from sightline.pipelines.seq2seq import Seq2SeqPipeline
+from sightline.pipelines.tokenized_texts import tokenize_input
 from sightline.settings import one_of, unknown_name
 from sightline.text import tag_token
 from sightline.tracing import Link, Trace
-from sightline.tracing.alignment import links
+from sightline.tracing.alignment import find_links
+from sightline.tracing.tokenized_text import EMPTY_TEXT
 
 
 @dataclass(frozen=True)
-class Translation(Writing):
-    """A translation, and what the model thought of it."""
+class Translation(Generation):
+    """A translation with its scores."""
 
     alignment: tuple[Link, ...] | None = None
-    """Which words looked at which (a hint, not an alignment: see `tracing.alignment`); None if nobody asked."""
+    """Word links by cross-attention (a hint, not an alignment: see `tracing.alignment`); None if not requested."""
 
 
-UNASKED: tuple[float, float, tuple[str, ...], Finish] = (0.0, 0.0, (), "end")
-"""What there is to say of a translation that the model was not asked for."""
+NO_RESULT: tuple[float, float, tuple[str, ...], FinishReason] = (0.0, 0.0, (), "eos")
+"""Scores of a translation that needs no model."""
 
 
-class Translator(Rewriter):
-    """Translates texts; with models of many languages, into the one asked for."""
+class Translator(Seq2SeqPipeline):
+    """Translates texts, with a multilingual model into the requested language."""
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages to choose from; none where there is nothing to choose."""
-        return self.purpose.languages if self.purpose else ()
+        """Target languages of a multilingual model; empty for others."""
+        return self.task_config.languages if self.task_config else ()
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is a sequence of texts to the type checker
@@ -66,7 +67,7 @@ class Translator(Rewriter):
     ) -> str | list[str] | list[list[str]]:
         """Return the translation of a text, or of each of several; with `n_best` above 1 a list for each.
 
-        `prefix` is what every translation must begin with; `overrides` are decoding settings (`beam=4`).
+        Every translation begins with `prefix`; `overrides` are decoding settings (`beam_size=4`).
         """
         texts = [text] if isinstance(text, str) else list(text)
         found = self.translations(
@@ -94,24 +95,30 @@ class Translator(Rewriter):
         settings: DecodingSettings | None = None,
         batch_tokens: int = BATCH_TOKENS,
     ) -> list[list[Translation]]:
-        """Return the translations of each text, best first, with all there is to say of them.
+        """Return the translations of each text with their scores, best first.
 
-        `to` may name a language for each text. A text with nothing to read becomes its prefix, without the model.
+        `to` may name a language for each text. A blank text becomes its prefix, without the model.
         """
         settings = settings or self.generation
-        sources = self.sources(texts, to, from_)
+        sources = self.encode_sources(texts, to, from_)
         beginnings = [""] * len(texts) if prefixes is None else list(prefixes)
         if len(beginnings) != len(texts):
-            raise InputError(f"there are {len(beginnings)} prefixes for {len(texts)} texts: each needs one")
-        found = self.rewrite(
-            sources, settings=settings, prefixes=self.writer.encode_batch(beginnings), batch_tokens=batch_tokens
+            raise InputError(f"there are {len(beginnings)} prefixes for {len(texts)} texts: give one for each")
+        found = self.decode_sources(
+            sources,
+            settings=settings,
+            prefixes=self.target_tokenizer.encode_batch(beginnings),
+            batch_tokens=batch_tokens,
         )
         results = [
-            [Translation.of(one, self.written(one, settings), self.writer) for one in hypotheses]
-            or [Translation(beginning, *UNASKED)]
+            [
+                Translation.from_hypothesis(one, self.decode_hypothesis(one, settings), self.target_tokenizer)
+                for one in hypotheses
+            ]
+            or [Translation(beginning, *NO_RESULT)]
             for hypotheses, beginning in zip(found, beginnings, strict=True)
         ]
-        return self.aligned(texts, sources, found, results, batch_tokens=batch_tokens) if alignment else results
+        return self.add_alignment(texts, sources, found, results, batch_tokens=batch_tokens) if alignment else results
 
     def trace(
         self,
@@ -122,17 +129,17 @@ class Translator(Rewriter):
         from_: str | None = None,
         **options: object,
     ) -> Trace:
-        """Return what the model does while it translates a text: every value, every step, every choice.
+        """Trace the model while it translates a text: every value, every step, every choice.
 
-        With a `target` it is shown how it would write that one. `options` are those of `tracing.Wishes` (`probes`,
-        `layers`, `heads`, `candidates`, `readout`, `knockouts`, `hypotheses`, `knock_out`, `limit`, `progress`) and
-        decoding settings (`beam=4`).
+        With a `target`, trace the model forced to generate it. `options` are those of `tracing.TraceOptions`
+        (`activations`, `layers`, `heads`, `candidates`, `logit_lens`, `head_ablation`, `hypotheses`, `ablate_heads`,
+        `limit`, `progress`) and decoding settings (`beam_size=4`).
         """
-        [tag] = self.tags(to, from_, 1)
-        source = framed(text, self.tokenizer, before=tag if text.strip() else [])
-        return self.trace_source(source if text.strip() else NOTHING, target, options)
+        [tag] = self.language_tags(to, from_, 1)
+        source = tokenize_input(text, self.tokenizer, before=tag if text.strip() else [])
+        return self.trace_source(source if text.strip() else EMPTY_TEXT, target, options)
 
-    def aligned(
+    def add_alignment(
         self,
         texts: Sequence[str],
         sources: Sequence[Sequence[int]],
@@ -141,12 +148,12 @@ class Translator(Rewriter):
         *,
         batch_tokens: int,
     ) -> list[list[Translation]]:
-        """Return the translations with what their words looked at."""
+        """Return the translations with word links by cross-attention."""
         results = [[replace(one, alignment=()) for one in several] for several in translations]
         pairs = [(number, rank) for number, several in enumerate(hypotheses) for rank in range(len(several))]
         contents = [hypotheses[number][rank].content for number, rank in pairs]
-        with self.at_work():
-            attention = attention_of(
+        with self.inference_mode():
+            attention = compute_cross_attention(
                 self.model,
                 [sources[number] for number, _ in pairs],
                 contents,
@@ -155,19 +162,19 @@ class Translator(Rewriter):
             )
         for (number, rank), content, weights in zip(pairs, contents, attention, strict=True):
             source, target = texts[number], results[number][rank].text
-            spans = self.tokenizer.spans(source)
+            spans = self.tokenizer.offsets(source)
             tag = [(0, 0)] * (len(sources[number]) - len(spans))
-            alignment = links(
+            alignment = find_links(
                 weights.numpy(),
                 source=source,
                 source_spans=[*tag, *spans],
                 target=target,
-                target_spans=written_spans(content, self.writer, target),
+                target_spans=find_token_spans(content, self.target_tokenizer, target),
             )
             results[number][rank] = replace(results[number][rank], alignment=alignment)
         return results
 
-    def task(
+    def create_job(
         self,
         text: str,
         settings: DecodingSettings,
@@ -175,35 +182,37 @@ class Translator(Rewriter):
         to: str | None = None,
         from_: str | None = None,
         prefix: str = "",
-    ) -> Task | None:
-        """Return the task to translate a text; None where there is nothing to read."""
-        [source] = self.sources([text], to, from_)
-        return self.task_for(source, settings, self.writer.encode(prefix)) if source else None
+    ) -> GenerationJob | None:
+        """Create the job of translating a text; None for a blank one."""
+        [source] = self.encode_sources([text], to, from_)
+        return self.create_job_for_ids(source, settings, self.target_tokenizer.encode(prefix)) if source else None
 
-    def sources(self, texts: Sequence[str], to: str | Sequence[str] | None, from_: str | None) -> list[list[int]]:
-        """Return what the model reads for each text, nothing where there is nothing to translate."""
-        tags = self.tags(to, from_, len(texts))
+    def encode_sources(
+        self, texts: Sequence[str], to: str | Sequence[str] | None, from_: str | None
+    ) -> list[list[int]]:
+        """Tokenize texts, each after its language tag; a blank one becomes empty."""
+        tags = self.language_tags(to, from_, len(texts))
         return [
             [*tag, *ids] if ids and text.strip() else []
-            for text, tag, ids in zip(texts, tags, self.encoded(texts), strict=True)
+            for text, tag, ids in zip(texts, tags, self.encode_texts(texts), strict=True)
         ]
 
-    def tags(self, to: str | Sequence[str] | None, from_: str | None, n_texts: int) -> list[list[int]]:
-        """Return what stands before each text to say into which language it goes."""
+    def language_tags(self, to: str | Sequence[str] | None, from_: str | None, n_texts: int) -> list[list[int]]:
+        """Return the target-language tag before each text."""
         names = [to] * n_texts if to is None or isinstance(to, str) else list(to)
         if len(names) != n_texts:
             raise InputError(f"there are {len(names)} languages for {n_texts} texts: give one, or one for each")
         if from_ is not None:
-            self.known_language(from_, option="from_")  # the model sees that for itself; a mistake is worth a word
-        return [self.tag(name) for name in names]
+            self.check_language(from_, option="from_")  # not used by the model, but a typo should be reported
+        return [self.language_tag(name) for name in names]
 
-    def tag(self, to: str | None) -> list[int]:
-        """Return the token for a language, if this model needs one."""
+    def language_tag(self, to: str | None) -> list[int]:
+        """Return the tag of a language, if this model needs one."""
         if to is None and len(self.languages) > 1:
-            raise InputError(f"into which language? Give `to`, {one_of(self.languages)}")
+            raise InputError(f"give the target language, {one_of(self.languages)}", option="to")
         if to is None and not self.languages:
             return []
-        language = self.languages[0] if to is None else self.known_language(to, option="to")
+        language = self.languages[0] if to is None else self.check_language(to, option="to")
         id_ = self.tokenizer.special_id(tag_token(language))
         if id_ is None:
             raise InputError(
@@ -211,15 +220,17 @@ class Translator(Rewriter):
             )
         return [id_]
 
-    def known_language(self, name: str, *, option: str) -> str:
-        """Return a language the model knows, or say which those are."""
+    def check_language(self, name: str, *, option: str) -> str:
+        """Return the language, or refuse one that the model does not know."""
         if not self.languages:
-            raise InputError(f"this model was not made for several languages: leave `{option}` out")
+            raise InputError("this model was not trained for several languages: leave it out", option=option)
         if name not in self.languages:
             known = one_of(self.languages)
-            raise InputError(f"{unknown_name(name, self.languages, what='language')}: `{option}` is {known}")
+            raise InputError(
+                f"{unknown_name(name, self.languages, what='language')}: it must be {known}", option=option
+            )
         return name
 
     def frame(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Return what stands around a text that is read: with several languages, the first of them as its target."""
-        return (self.tag(self.languages[0]) if self.languages else []), []
+        """Return the ids around an input text: with several languages, the tag of the first before it."""
+        return (self.language_tag(self.languages[0]) if self.languages else []), []

@@ -1,6 +1,6 @@
-"""A recipe carried out, from a text file to a model folder. The command line and Python call the same functions."""
+"""Training runs: from a recipe and data to a model folder. The command line and Python call the same functions."""
 
-from sightline.run.recipe import Recipe, read_recipe, shipped
-from sightline.run.training_run import Result, check, train
+from sightline.run.recipe import Recipe, list_recipes, read_recipe
+from sightline.run.training_run import Result, overfit_batch, train
 
-__all__ = ["Recipe", "Result", "check", "read_recipe", "shipped", "train"]
+__all__ = ["Recipe", "Result", "list_recipes", "overfit_batch", "read_recipe", "train"]

@@ -1,4 +1,4 @@
-"""The model card of a run: what the model learned from, how, and how well it does, with signatures."""
+"""The model card of a run: training data, settings and scores, with signatures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,22 +16,22 @@ def card_sections(
     scores: Mapping[str, Metric],
     samples: Sequence[Sample],
 ) -> dict[str, str]:
-    """Return the parts of the card that tell about a run."""
+    """Return the sections of the model card about the run."""
     recipe, data = examples.recipe, examples.data
     names = [Path(name).name for name in (data.train, data.train_target) if name]
-    met = "; ".join(examples.train.store.counts.report())
+    counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
-        "What it is for": f"{recipe.task}, by the recipe `{recipe.name}`." + languages_of(data.languages),
+        "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
         "Data": (
-            f"Learned from {' and '.join(names)}: {int(examples.train.chosen.sum()):,} examples ({met}); validated on "
-            f"{int(examples.valid.chosen.sum()):,}, none of which was learned from."
+            f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
+            f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
         ),
         "Training": (
-            f"Kept from step {progress.best_step or progress.step:,} of {progress.step:,} updates "
+            f"Saved at step {progress.best_step or progress.step:,} of {progress.step:,} "
             f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
-            f"{settings.optimizer} with the schedule {settings.schedule}."
+            f"optimizer {settings.optimizer}, schedule {settings.schedule}."
         ),
-        "Scores on the validation set": "\n".join(f"- {name}: {in_short(value)}" for name, value in scores.items()),
+        "Scores on the validation set": "\n".join(f"- {name}: {format_score(value)}" for name, value in scores.items()),
     }
     if samples:
         lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
@@ -39,17 +39,17 @@ def card_sections(
     return sections
 
 
-def languages_of(languages: Sequence[str]) -> str:
-    """Return a sentence about the languages of a model, if it knows several."""
+def describe_languages(languages: Sequence[str]) -> str:
+    """Return a sentence about the languages of a multilingual model."""
     return f" Languages: {', '.join(languages)}." if languages else ""
 
 
-def in_short(value: Metric) -> str:
-    """Write a score as people read it."""
+def format_score(value: Metric) -> str:
+    """Format a score for people."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def one_line(text: str) -> str:
-    """Keep a text within its line and its quotes."""
+    """Fit a text into one quoted line."""
     flat = " ⏎ ".join(text.split("\n")).replace("`", "'")
     return flat if len(flat) <= 200 else f"{flat[:198]} …"

@@ -1,21 +1,21 @@
-"""The demo: train the built-in phrase translator, unless that has been done, show what it can, and draw one phrase."""
+"""The demo: train the built-in phrase translator unless it is trained, show translations, and trace one of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.bundle.atomic import beside, place_of, remove
+from sightline.bundle.atomic import current_folder, remove_folder, temporary_folder
 from sightline.errors import RefusedError
 from sightline.pipelines import Translator, load
 from sightline.run.folder import MODEL, is_run
-from sightline.run.journal import read_journal
+from sightline.run.run_record import read_run_record
 from sightline.run.training_run import train
 from sightline.tracing.drawing import page
-from sightline.training.lock import locked
+from sightline.training.lock import lock_run
 from sightline.training.report import Reporter
 
 RECIPE = "phrases"
-SHOWN = (
+PHRASES = (
     ("March 14, 2026", "de"),
     ("Samstag, 1. Januar 2028", "fr"),
     ("il y a 12 jours", "en"),
@@ -23,16 +23,16 @@ SHOWN = (
     ("42 Kilometer pro Stunde", "es"),
     ("Brazil, Japan, and Germany", "pt"),
 )
-"""What a visitor sees; those that happen to be in the training part are asked all the same."""
+"""Phrases to translate; some may be in the training set."""
 PAGE = "look.html"
-"""The first of them drawn, in the folder of the run."""
+"""Trace of the first phrase, in the folder of the run."""
 BEAM = 4
-"""Of the drawn one, so that its page has a tree."""
+"""Beam size of the traced phrase, so that its page has a search tree."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One phrase of the demo."""
+class TranslatedPhrase:
+    """A phrase of the demo with its translation."""
 
     source: str
     language: str
@@ -41,33 +41,33 @@ class Shown:
 
 @dataclass(frozen=True)
 class Demo:
-    """A trained phrase translator and how good it is."""
+    """A trained phrase translator with its score."""
 
     folder: Path
     exact_match: float
-    """Percent of unseen phrases whose translation is exactly right."""
+    """Percent of validation phrases translated exactly as the reference."""
     n_unseen: int
     minutes: float
-    """Of training."""
-    shown: tuple[Shown, ...]
+    """Training time."""
+    shown: tuple[TranslatedPhrase, ...]
     page: Path | None = None
-    """One of them drawn; None where it could not be written."""
+    """Page with the trace of the first phrase; None if it could not be written."""
     exit_code: int = 0
 
 
 def demo(
     folder: Path, reporter: Reporter, *, retrain: bool = False, overrides: Mapping[str, object] | None = None
 ) -> Demo:
-    """Return the demo, trained now or before; a training that was interrupted goes on."""
-    journal = read_journal(folder)
-    if journal is not None and journal.get("name") != RECIPE:
-        raise RefusedError(f"{folder} holds another run ({journal.get('name')}), not the demo: choose another --out")
-    if retrain and journal is not None:
-        gone = beside(folder.resolve(), "gone")
-        with locked(folder):  # nobody trains there now
-            remove(gone)
+    """Return the demo, trained now or before; an interrupted training is resumed."""
+    record = read_run_record(folder)
+    if record is not None and record.get("name") != RECIPE:
+        raise RefusedError(f"{folder} holds another run ({record.get('name')}), not the demo: choose another --out")
+    if retrain and record is not None:
+        gone = temporary_folder(folder.resolve(), "gone")
+        with lock_run(folder):  # no other process is training there
+            remove_folder(gone)
             folder.rename(gone)  # half removed, it must not look like a run
-        remove(gone)
+        remove_folder(gone)
     if not is_trained(folder):
         result = train(RECIPE, overrides or {}, out=folder, resume=is_run(folder), reporter=reporter)
         if result.exit_code:
@@ -75,30 +75,30 @@ def demo(
     translator = load(folder)
     if not isinstance(translator, Translator):
         raise TypeError(translator)
-    written = read_journal(folder) or {}
-    outcome, asked = written["outcome"], written["data"]
-    shown = tuple(Shown(source, to, translator.translate(source, to=to)) for source, to in SHOWN)
+    finished = read_run_record(folder) or {}
+    outcome, data = finished["outcome"], finished["data"]
+    shown = tuple(TranslatedPhrase(source, to, translator.translate(source, to=to)) for source, to in PHRASES)
     minutes = outcome["progress"]["seconds"] / 60
-    drawn = drawn_page(folder, translator)
-    return Demo(folder, outcome["scores"]["exact_match"], asked["validation_examples"], minutes, shown, drawn)
+    trace_page = write_trace_page(folder, translator)
+    return Demo(folder, outcome["scores"]["exact_match"], data["validation_examples"], minutes, shown, trace_page)
 
 
 def is_trained(folder: Path) -> bool:
-    """Tell whether a finished run is there."""
-    outcome = (read_journal(folder) or {}).get("outcome") or {"ending": "signal"}
-    return outcome["ending"] != "signal" and place_of(folder / MODEL).is_dir()
+    """Tell whether the folder holds a finished run."""
+    outcome = (read_run_record(folder) or {}).get("outcome") or {"stop_reason": "signal"}
+    return outcome["stop_reason"] != "signal" and current_folder(folder / MODEL).is_dir()
 
 
-def drawn_page(folder: Path, translator: Translator) -> Path | None:
-    """Return the page that shows how the model translates the first phrase, drawn now unless that has been done.
+def write_trace_page(folder: Path, translator: Translator) -> Path | None:
+    """Return the page with the trace of the first phrase, written now unless it is up to date.
 
-    A page that is older than the model shows another one. Where nothing can be written, the rest of the demo goes on.
+    A page older than the model is outdated. If it cannot be written, the demo continues without it.
     """
     place = folder / PAGE
-    if place.exists() and place.stat().st_mtime >= place_of(folder / MODEL).stat().st_mtime:
+    if place.exists() and place.stat().st_mtime >= current_folder(folder / MODEL).stat().st_mtime:
         return place
-    source, to = SHOWN[0]
-    trace = translator.trace(source, to=to, beam=BEAM, knockouts=True, hypotheses=True)
+    source, to = PHRASES[0]
+    trace = translator.trace(source, to=to, beam_size=BEAM, head_ablation=True, hypotheses=True)
     try:
         place.write_text(page(trace), encoding="utf-8")
     except OSError:
@@ -106,18 +106,20 @@ def drawn_page(folder: Path, translator: Translator) -> Path | None:
     return place
 
 
-def tell(found: Demo, say: Callable[[str], None]) -> None:
-    """Show a demo to a person."""
+def print_demo(found: Demo, say: Callable[[str], None]) -> None:
+    """Print the translations, the score, and the next commands."""
     width = max(len(shown.source) for shown in found.shown)
     for shown in found.shown:
         say(f"  {shown.source:{width}}  → {shown.language}  {shown.output}")
     say("")
     say(
-        f"{found.exact_match:.1f} % of {found.n_unseen} phrases it has never seen are translated exactly "
+        f"{found.exact_match:.1f} % of {found.n_unseen} unseen phrases are translated exactly right "
         f"({found.minutes:.1f} minutes of training)."
     )
     if found.page is not None:
-        say(f"How it translates the first of them, head by head: {found.page} (open it in a browser, without network).")
+        say(
+            f"How the model translates the first one, head by head: {found.page} (open it in a browser, works offline)."
+        )
     say(f"The model is in {found.folder / MODEL}. Try:")
     say(f'  sightline translate {found.folder} --to fr "October 3, 2031"')
     say(f'  sightline translate {found.folder} --to de --n-best 3 --beam 4 --scores "Friday, May 5, 2034"')

@@ -1,10 +1,10 @@
-"""A recipe: one TOML file that says what to learn, from what, how.
+"""A recipe: one TOML file with the task, the data, the model and all settings.
 
     task = "translation"
     [data]  [tokenizer]  [model]  [masking]  [training]  [decoding]
 
-What a recipe leaves out is chosen by the data (`sizes`) or is the field's default. On the command line any value can be
-given as `section.key=value` (`overrides`). Nothing is read here but the recipe itself.
+Settings that a recipe leaves out are chosen by the size of the dataset (`autosize`) or have their default. The command
+line overrides any of them with `section.key=value` (`overrides`). Nothing but the recipe itself is read here.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_type_hints
 
-from sightline.bundle.purpose import ARCHITECTURES as ARCHITECTURE_OF
-from sightline.bundle.purpose import Task
+from sightline.bundle.task_config import ARCHITECTURES as ARCHITECTURE_OF
+from sightline.bundle.task_config import TaskName
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
 from sightline.model.registry import ARCHITECTURES, PRESETS
@@ -30,21 +30,23 @@ from sightline.training.settings import TrainingSettings
 Size = Literal["auto", "tiny", "small", "medium", "base"]
 
 DECIDED_BY_DATA = {"vocab_size", "target_vocab_size", "n_classes"}
-"""Fields of a model's config that no recipe sets."""
+"""Fields of a model's config that come from the data."""
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """How text becomes tokens."""
+    """Tokenizer settings, section [tokenizer] of a recipe."""
 
     kind: Kind = field(
-        default="bpe", metadata={"help": "pieces of words (bpe, wordpiece, unigram), whole words, or characters"}
+        default="bpe", metadata={"help": "tokenizer type: subwords (bpe, wordpiece, unigram), words, or characters"}
     )
-    vocab_size: int | None = field(default=None, metadata={"help": "different tokens"})
-    split_digits: bool = field(default=False, metadata={"help": "every digit is a token of its own"})
-    separate: bool = field(default=False, metadata={"help": "source and target get a vocabulary each"})
-    folder: str | None = field(
-        default=None, metadata={"help": "a model folder whose tokenizer is taken; none is learned then"}
+    vocab_size: int | None = field(default=None, metadata={"help": "vocabulary size: number of different tokens"})
+    split_digits: bool = field(default=False, metadata={"help": "split numbers into digits, one token each"})
+    shared_vocab: bool = field(
+        default=True, metadata={"help": "shared vocabulary for source and target; false: one each"}
+    )
+    path: str | None = field(
+        default=None, metadata={"help": "model folder whose tokenizer is used instead of training one"}
     )
 
     def __post_init__(self) -> None:
@@ -57,20 +59,21 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model; further keys of the section are fields of its config."""
+    """Model settings, section [model] of a recipe; further keys are fields of the model's config."""
 
-    size: Size = field(default="auto", metadata={"help": "auto: chosen by the amount of data"})
-    preset: str | None = field(default=None, metadata={"help": f"a well-known model: {', '.join(PRESETS)}"})
-    start: str | None = field(
-        default=None, metadata={"help": "a model folder to go on from: its weights, sizes and tokenizer"}
+    size: Size = field(default="auto", metadata={"help": "model size; auto: chosen by the size of the dataset"})
+    preset: str | None = field(default=None, metadata={"help": f"model preset: {', '.join(PRESETS)}"})
+    init_from: str | None = field(
+        default=None,
+        metadata={"help": "model folder to initialize from (fine-tuning): its weights, dimensions and tokenizer"},
     )
 
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        given = [name for name in ("preset", "start") if getattr(self, name) is not None]
+        given = [name for name in ("preset", "init_from") if getattr(self, name) is not None]
         given += ["size"] if self.size != "auto" else []
-        checks.that(len(given) < 2, f"{' and '.join(given)} exclude each other: give one")
+        checks.that(len(given) < 2, f"{' and '.join(given)} exclude each other: set one")
         if self.preset is not None and self.preset not in PRESETS:
             checks.that(False, f"{unknown_name(self.preset, PRESETS, what='preset')}, not {one_of(PRESETS)}")
         checks.done()
@@ -85,29 +88,29 @@ SECTIONS: dict[str, type] = {
     "decoding": DecodingSettings,
 }
 
-LATER: dict[str, dict[str, object]] = {
+PLACEHOLDERS: dict[str, dict[str, object]] = {
     "data": {"train": "?"},
     "training": {"schedule": "constant", "learning_rate": 0.001},
 }
-"""What stands for values that are not known yet, while everything else is checked."""
+"""Placeholders for values that are not known yet, so that everything else can be checked."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What was asked for, section by section, as plain values; `settings` makes one section whole."""
+    """The given settings, section by section, as plain values."""
 
     name: str
-    task: Task
+    task: TaskName
     sections: Mapping[str, Mapping[str, object]]
     description: str = ""
-    typed: frozenset[str] = frozenset()
-    """What was set by hand in the place of the recipe's values, as section.key."""
-    filled: frozenset[str] = frozenset()
-    """Keys of the training that nobody has set: a run that goes on has them from its beginning."""
+    overridden: frozenset[str] = frozenset()
+    """Settings overridden by the user, as section.key."""
+    resolved: frozenset[str] = frozenset()
+    """Keys of [training] that were not set: a resumed run has them from its first start."""
 
     @property
     def architecture(self) -> str:
-        """The family that does this task."""
+        """The architecture for this task."""
         return ARCHITECTURE_OF[self.task]
 
     @property
@@ -115,7 +118,7 @@ class Recipe:
         """The section [data]."""
         if "train" not in self.sections["data"]:
             raise SettingsError(
-                f"data.train is missing: say what to learn from, as in sightline train {self.name} data.train=FILE"
+                f"data.train is missing: set the training set, such as sightline train {self.name} data.train=FILE"
             )
         return from_mapping(DataSettings, self.sections["data"], where="data")
 
@@ -136,7 +139,7 @@ class Recipe:
 
     @property
     def model(self) -> ModelSettings:
-        """What the section [model] says besides the model's config."""
+        """The section [model] without the fields of the model's config."""
         known = field_names(ModelSettings)
         return from_mapping(
             ModelSettings, {k: v for k, v in self.sections["model"].items() if k in known}, where="model"
@@ -149,17 +152,19 @@ class Recipe:
         return {name: value for name, value in self.sections["model"].items() if name not in known}
 
     def with_values(self, values: Mapping[str, object]) -> "Recipe":
-        """Return the recipe with values in the place of its own, by "section.key", checked as a whole."""
+        """Return the recipe with some values replaced, by "section.key", and check it."""
         sections = {name: dict(entries) for name, entries in self.sections.items()}
         for name, value in values.items():
             section, _, key = name.partition(".")
-            if section not in SECTIONS or key not in self.kinds(section):
-                known = [f"{section}.{key}" for section in SECTIONS for key in self.kinds(section)]
+            if section not in SECTIONS or key not in self.field_types(section):
+                known = [f"{section}.{key}" for section in SECTIONS for key in self.field_types(section)]
                 raise SettingsError(unknown_name(name, known, what="setting"))
             sections[section][key] = str(value) if isinstance(value, Path) else value
-        return checked(dataclasses.replace(self, sections=sections, typed=self.typed | frozenset(values)))
+        return check_recipe(
+            dataclasses.replace(self, sections=sections, overridden=self.overridden | frozenset(values))
+        )
 
-    def kinds(self, section: str) -> dict[str, Any]:
+    def field_types(self, section: str) -> dict[str, Any]:
         """Return the fields of a section and their types."""
         hints = get_type_hints(SECTIONS[section])
         found = {name: hints[name] for name in field_names(SECTIONS[section])}
@@ -170,13 +175,13 @@ class Recipe:
         return found
 
     def preset_fields(self) -> dict[str, object]:
-        """Return what the preset sets, if one was chosen."""
+        """Return the fields that the preset sets, if there is one."""
         return dict(PRESETS[self.model.preset][1]) if self.model.preset else {}
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the recipe as it would stand in a file."""
+        """Return the recipe as the entries of a file."""
         sections = {name: dict(values) for name, values in self.sections.items()}
-        sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.filled}
+        sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.resolved}
         return {"task": self.task, "description": self.description, **sections}
 
 
@@ -185,58 +190,58 @@ def field_names(kind: type) -> list[str]:
     return [item.name for item in dataclasses.fields(cast("Any", kind))]
 
 
-def shipped() -> dict[str, Traversable]:
-    """Return the recipes of the package by name."""
+def list_recipes() -> dict[str, Traversable]:
+    """Return the built-in recipes by name."""
     folder = resources.files("sightline") / "recipes"
     return {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.name.endswith(".toml")}
 
 
 def read_recipe(name: str | Path) -> Recipe:
-    """Read a recipe: a TOML file, or the name of one that comes with Sightline."""
+    """Read a recipe: a TOML file, or the name of a built-in one."""
     path = Path(name)
     if path.suffix == ".toml":
         try:
             return parse_recipe(path.read_text(encoding="utf-8"), name=path.stem, where=str(path))
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: this recipe cannot be read: {error}") from None
-    known = shipped()
+            raise SettingsError(f"{path}: the recipe cannot be read: {error}") from None
+    known = list_recipes()
     if str(name) not in known:
         raise SettingsError(
-            f"{unknown_name(str(name), sorted(known), what='recipe')}: it is a .toml file, or one of "
+            f"{unknown_name(str(name), sorted(known), what='recipe')}: give a .toml file, or one of "
             f"{', '.join(sorted(known))}"
         )
     return parse_recipe(known[str(name)].read_text(encoding="utf-8"), name=str(name), where=f"the recipe {name}")
 
 
 def parse_recipe(text: str, *, name: str, where: str) -> Recipe:
-    """Read the text of a recipe."""
+    """Parse the text of a recipe."""
     try:
         entries = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{where}: this is not TOML: {error}") from None
-    return recipe_of(entries, name=name, where=where)
+        raise SettingsError(f"{where}: invalid TOML: {error}") from None
+    return build_recipe(entries, name=name, where=where)
 
 
-def recipe_of(entries: Mapping[str, object], *, name: str, where: str) -> Recipe:
-    """Make a recipe from plain entries, all that is wrong with them named at once."""
+def build_recipe(entries: Mapping[str, object], *, name: str, where: str) -> Recipe:
+    """Build a recipe from plain entries; report all errors at once."""
     known = ("task", "description", *SECTIONS)
     problems = [unknown_name(key, known, what="entry") for key in entries if key not in known]
     problems += [f"[{key}] must be a section" for key in SECTIONS if not isinstance(entries.get(key, {}), dict)]
     task = entries.get("task")
-    if task not in get_args(Task):
-        problems.append(f"task is {str(task)[:40]!r}, not {one_of(get_args(Task), task)}")
+    if task not in get_args(TaskName):
+        problems.append(f"task is {str(task)[:40]!r}, not {one_of(get_args(TaskName), task)}")
     if problems:
         raise SettingsError(f"{where}: {'; '.join(problems)}")
     sections = {key: cast("dict[str, object]", entries.get(key, {})) for key in SECTIONS}
-    recipe = Recipe(name, cast("Task", task), sections, str(entries.get("description", "")))
+    recipe = Recipe(name, cast("TaskName", task), sections, str(entries.get("description", "")))
     try:
-        return checked(recipe)
+        return check_recipe(recipe)
     except SettingsError as error:
         raise SettingsError(f"{where}: {error}") from None
 
 
-def checked(recipe: Recipe) -> Recipe:
-    """Refuse settings that are unknown or out of range, before anything is read or made."""
+def check_recipe(recipe: Recipe) -> Recipe:
+    """Reject settings that are unknown or out of range, before anything is read or built; return the recipe."""
     problems = []
     for section, kind in SECTIONS.items():
         given = dict(recipe.sections[section])
@@ -244,7 +249,7 @@ def checked(recipe: Recipe) -> Recipe:
             if section == "model":
                 check_model(recipe)
             else:
-                from_mapping(kind, {**waiting_for(section, given), **given}, where=section)
+                from_mapping(kind, {**placeholders_for(section, given), **given}, where=section)
         except SettingsError as error:
             problems.append(str(error))
     if problems:
@@ -252,19 +257,19 @@ def checked(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def waiting_for(section: str, given: Mapping[str, object]) -> dict[str, object]:
-    """Return what stands for values of a section that will be known later."""
-    later: dict[str, object] = dict(LATER.get(section, {}))
+def placeholders_for(section: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return placeholders for the values of a section that are not known yet."""
+    placeholders: dict[str, object] = dict(PLACEHOLDERS.get(section, {}))
     if section == "training" and "schedule" in given:
-        ends = given["schedule"] in ("cosine", "linear")
-        later = {"max_epochs": 1.0} if ends and not {"max_steps", "max_epochs"} & set(given) else {}
-        if given["schedule"] != "paper":
-            later |= {"learning_rate": 0.001, "warmup_steps": 0}
-    return later
+        has_end = given["schedule"] in ("cosine", "linear")
+        placeholders = {"max_epochs": 1.0} if has_end and not {"max_steps", "max_epochs"} & set(given) else {}
+        if given["schedule"] != "noam":
+            placeholders |= {"learning_rate": 0.001, "warmup_steps": 0}
+    return placeholders
 
 
 def check_model(recipe: Recipe) -> None:
-    """Refuse a model section that no model could be made from."""
+    """Reject a section [model] that no model can be built from."""
     _ = recipe.model
     preset = recipe.preset_fields()
     if recipe.model.preset and PRESETS[recipe.model.preset][0] != recipe.architecture:
@@ -275,5 +280,5 @@ def check_model(recipe: Recipe) -> None:
     kind = ARCHITECTURES[recipe.architecture][0]
     decided = sorted(DECIDED_BY_DATA & set(recipe.model_fields) & set(field_names(kind)))
     if decided:
-        raise SettingsError(f"model: {', '.join(decided)} come from the data and are not set by a recipe")
+        raise SettingsError(f"model: {', '.join(decided)} come from the data and cannot be set")
     from_mapping(kind, {"vocab_size": 1000, **preset, **recipe.model_fields}, where="model")

@@ -1,4 +1,4 @@
-"""A recipe carried out: prepared, trained, validated, saved, and told about."""
+"""Run a recipe: prepare, train, validate, save, and report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -7,42 +7,49 @@ from pathlib import Path
 from typing import Any
 
 from sightline import bundle, runtime
-from sightline.bundle import model_card
-from sightline.bundle.atomic import place_of
+from sightline.bundle import build_model_card
+from sightline.bundle.atomic import current_folder
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.pipelines import Pipeline, load
-from sightline.run.announce import farewell, foretell, introduce
 from sightline.run.card import card_sections
-from sightline.run.folder import MODEL, first_snapshot, folder_for
-from sightline.run.journal import check_same, entries_of, now, read_journal, recipe_entries, write_journal
-from sightline.run.overrides import changed
-from sightline.run.prepare import Prepared, prepare
-from sightline.run.recipe import Recipe, read_recipe, recipe_of, shipped
+from sightline.run.folder import MODEL, choose_folder, initial_snapshot
+from sightline.run.messages import log_estimate, log_introduction, log_summary
+from sightline.run.overrides import apply_overrides
+from sightline.run.prepare import PreparedRun, prepare
+from sightline.run.recipe import Recipe, build_recipe, list_recipes, read_recipe
+from sightline.run.run_record import (
+    build_record_entries,
+    check_settings_match,
+    find_recipe_entries,
+    now,
+    read_run_record,
+    write_run_record,
+)
 from sightline.settings import to_mapping
 from sightline.training import checkpoint
-from sightline.training.distributed import Rank, joined_rank
-from sightline.training.lock import locked
-from sightline.training.loop import CHECKPOINTS, Ending, Surroundings, validated_step
+from sightline.training.distributed import Rank, join_process_group
+from sightline.training.lock import lock_run
+from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext, validated_step
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import FILE_NAME as METRICS
-from sightline.training.metrics import VALIDATION, MetricsFile, read
+from sightline.training.metrics import VALIDATION_LOSS, MetricsFile, read_metrics
+from sightline.training.overfit_check import OverfitCheck, run_overfit_check
 from sightline.training.report import Reporter, Sample, SilentReporter
-from sightline.training.self_check import SelfCheck, self_check
 from sightline.training.signals import StopRequest, stop_on_signals
 from sightline.training.state import Metric
 from sightline.training.tensorboard import TensorBoardWriter
-from sightline.training.validation import Validation
+from sightline.training.validation import ValidationResult
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run."""
+    """The outcome of a run."""
 
     folder: Path
-    ending: Ending
+    stop_reason: StopReason
     scores: Mapping[str, Metric]
-    """Of the best model, on the validation set."""
+    """Scores of the best model on the validation set."""
     exit_code: int = 0
 
     def load(self) -> Pipeline:
@@ -59,76 +66,76 @@ def train(
     reporter: Reporter | None = None,
     tensorboard: bool = False,
 ) -> Result:
-    """Carry a recipe out: a TOML file, the name of one that comes with Sightline, or its entries.
+    """Train a model by a recipe: a TOML file, the name of a built-in one, or its entries.
 
-    `overrides` are "section.key=value" each, or a mapping of "section.key" to values. With `resume` a run goes on
+    `overrides` are strings "section.key=value", or a mapping of "section.key" to values. With `resume`, a run continues
     where it stopped; the recipe may then be left out.
     """
     reporter = reporter or SilentReporter()
-    asked, folder = asked_recipe(recipe, overrides, Path(out) if out is not None else None, resume=resume)
+    resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=resume)
     with ExitStack() as stack:
-        rank = stack.enter_context(joined_rank())
-        stack.enter_context(locked(folder) if rank.is_main else nullcontext())
-        heard = reporter if rank.is_main else SilentReporter()
-        stack.callback(heard.end)
-        return carry_out(asked, folder, rank, heard, resume=resume, tensorboard=tensorboard)
+        rank = stack.enter_context(join_process_group())
+        stack.enter_context(lock_run(folder) if rank.is_main else nullcontext())
+        rank_reporter = reporter if rank.is_main else SilentReporter()
+        stack.callback(rank_reporter.end)
+        return run_training(resolved, folder, rank, rank_reporter, resume=resume, tensorboard=tensorboard)
 
 
-def check(
+def overfit_batch(
     recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = (), *, out: Path | str | None = None
-) -> SelfCheck:
-    """Ask "does it learn?": whether this model can learn a few examples by heart.
+) -> OverfitCheck:
+    """Check whether the model of a recipe can overfit its smallest batch.
 
-    Nothing is kept but the encoded corpus, which the run itself will find.
+    Nothing is saved but the encoded corpus, which the run itself will use.
     """
-    asked, folder = asked_recipe(recipe, overrides, Path(out) if out is not None else None, resume=False)
-    use_machine(asked)
-    ready = prepare(asked, folder, rank=Rank(), resume=False)
-    epoch = ready.feed.epoch(0)
+    resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=False)
+    configure_runtime(resolved)
+    run = prepare(resolved, folder, rank=Rank(), resume=False)
+    epoch = run.batch_source.epoch(0)
     smallest = epoch[int(epoch.sizes.argmin())]
-    return self_check(ready.state.model, smallest, lambda model, batch: per_answer(ready, model, batch))
+    return run_overfit_check(run.state.model, smallest, lambda model, batch: mean_batch_loss(run, model, batch))
 
 
-def per_answer(ready: Prepared, model: Any, batch: Any) -> Any:
-    """Return the mean loss of a batch."""
-    loss = replace(ready.objective, smoothing=0.0)(model, batch)
+def mean_batch_loss(run: PreparedRun, model: Any, batch: Any) -> Any:
+    """Return the mean loss of a batch, without label smoothing."""
+    loss = replace(run.objective, smoothing=0.0)(model, batch)
     return loss.total / max(1, loss.count)
 
 
-def asked_recipe(
+def resolve_recipe(
     recipe: str | Path | Mapping[str, Any] | None,
     overrides: Sequence[str] | Mapping[str, object],
     out: Path | None,
     *,
     resume: bool,
 ) -> tuple[Recipe, Path]:
-    """Return the recipe with its changes, and the folder of the run."""
+    """Return the recipe with its overrides, and the folder of the run."""
     if recipe is None and (out is None or not resume):
-        raise SettingsError("say which recipe to follow, or which run to go on with (--resume --out RUN)")
+        raise SettingsError("name a recipe, or a run to resume (--resume --out RUN)")
     name = recipe if isinstance(recipe, str) else recipe.stem if isinstance(recipe, Path) else "run"
-    folder = folder_for(Path(name).stem if name.endswith(".toml") else name, out, resume=resume)
-    journal = read_journal(folder) if resume else None
-    if journal is not None and (recipe is None or name in shipped()):
-        name, entries = recipe_entries(journal, folder)  # as it was changed when the run began
-        found = recipe_of(entries, name=name, where=str(folder))
+    folder = choose_folder(Path(name).stem if name.endswith(".toml") else name, out, resume=resume)
+    record = read_run_record(folder) if resume else None
+    if record is not None and (recipe is None or name in list_recipes()):
+        name, entries = find_recipe_entries(record, folder)  # with the overrides the run started with
+        found = build_recipe(entries, name=name, where=str(folder))
     elif isinstance(recipe, Mapping):
-        found = recipe_of(recipe, name=name, where="recipe")
+        found = build_recipe(recipe, name=name, where="recipe")
     else:
         found = read_recipe(recipe or "")
-    found = found.with_values(overrides) if isinstance(overrides, Mapping) else changed(found, overrides)
-    return found if journal is None else as_resolved(found, journal["resolved"]["training"]), folder
+    found = found.with_values(overrides) if isinstance(overrides, Mapping) else apply_overrides(found, overrides)
+    return found if record is None else fill_from_resolved(found, record["resolved"]["training"]), folder
 
 
-def as_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
-    """Return the recipe with what was chosen by the data when the run began, so that more steps change nothing else."""
-    ends = {"training.max_steps", "training.max_epochs"} & recipe.typed
-    set_by_hand = recipe.sections["training"]
-    chosen = {name: value for name, value in training.items() if name != "max_steps" or not ends}
-    sections = {**recipe.sections, "training": {**chosen, **set_by_hand}}
-    return replace(recipe, sections=sections, filled=frozenset(chosen) - frozenset(set_by_hand))
+def fill_from_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
+    """Return the recipe with the automatic settings of the original run, so that more steps change nothing else."""
+    new_limits = {"training.max_steps", "training.max_epochs"} & recipe.overridden
+    explicit = recipe.sections["training"]
+    chosen = {name: value for name, value in training.items() if name != "max_steps" or not new_limits}
+    sections = {**recipe.sections, "training": {**chosen, **explicit}}
+    return replace(recipe, sections=sections, resolved=frozenset(chosen) - frozenset(explicit))
 
 
-def carry_out(
+def run_training(
     recipe: Recipe,
     folder: Path,
     rank: Rank,
@@ -137,64 +144,69 @@ def carry_out(
     resume: bool,
     tensorboard: bool,
 ) -> Result:
-    """Prepare, say what is going to happen, train, and say what came of it."""
-    use_machine(recipe)
-    journal = read_journal(folder) if resume else None
+    """Prepare the run, print the introduction, train, and print the summary."""
+    configure_runtime(recipe)
+    record = read_run_record(folder) if resume else None
     if not rank.is_main:
-        rank.barrier()  # one reads and encodes, the others find it done
-    ready = prepare(recipe, folder, rank=rank, resume=resume)
+        rank.barrier()  # the main rank encodes the data, the others wait for it
+    run = prepare(recipe, folder, rank=rank, resume=resume)
     if rank.is_main:
-        introduce(ready, reporter)
-        facts = entries_of(ready, journal)
-        for change in check_same(journal["resolved"], facts["resolved"], folder) if journal else ():  # type: ignore[arg-type]
-            reporter.warn(f"going on with other settings: {change}")
+        log_introduction(run, reporter)
+        facts = build_record_entries(run, record)
+        for change in check_settings_match(record["resolved"], facts["resolved"], folder) if record else ():  # type: ignore[arg-type]
+            reporter.warn(f"resuming with changed settings: {change}")
         if not resume:
-            bundle.save(ready.bundle, first_snapshot(folder))
-        write_journal(folder, facts)  # only now is it a run that can go on
+            bundle.save(run.bundle, initial_snapshot(folder))
+        write_run_record(folder, facts)  # from now on the run can be resumed
         rank.barrier()
-    goes_on = bool(resume and restore(ready, folder, rank, reporter))
-    compile_layers(ready)
-    foretell(ready, rank, reporter)
-    first = ready.state.progress.step + 1 if goes_on else 0
-    # From here on there is something to save when somebody wants to stop.
-    with stop_on_signals() as stop, curves(folder, wanted=tensorboard and rank.is_main, first=first) as board:
-        around = surroundings(ready, folder, rank, stop, reporter, board, first=first)
-        ending = train_loop(ready.state, ready.feed, ready.objective, ready.settings, around)
+    resumed = bool(resume and restore(run, folder, rank, reporter))
+    compile_layers(run)
+    log_estimate(run, rank, reporter)
+    first = run.state.progress.step + 1 if resumed else 0
+    # From here on there is something to save on a signal.
+    with stop_on_signals() as stop, open_tensorboard(folder, wanted=tensorboard and rank.is_main, first=first) as board:
+        context = build_trainer_context(run, folder, rank, stop, reporter, board, first=first)
+        stop_reason = train_loop(run.state, run.batch_source, run.objective, run.settings, context)
     reporter.end()
-    scores = best_scores(ready, folder, final=ending != "signal") if rank.is_main else {}
+    scores = collect_best_scores(run, folder, final=stop_reason != "signal") if rank.is_main else {}
     if rank.is_main:
-        outcome = {"ending": ending, "ended": now(), "progress": to_mapping(ready.state.progress), "scores": scores}
-        write_journal(folder, {**(read_journal(folder) or {}), "outcome": outcome})
-        farewell(ready, folder, ending, scores, reporter)
-    return Result(folder, ending, scores, stop.exit_code if ending == "signal" else 0)
+        outcome = {
+            "stop_reason": stop_reason,
+            "ended": now(),
+            "progress": to_mapping(run.state.progress),
+            "scores": scores,
+        }
+        write_run_record(folder, {**(read_run_record(folder) or {}), "outcome": outcome})
+        log_summary(run, folder, stop_reason, scores, reporter)
+    return Result(folder, stop_reason, scores, stop.exit_code if stop_reason == "signal" else 0)
 
 
-def use_machine(recipe: Recipe) -> None:
-    """Set the threads that the recipe asks for, and keep freed memory."""
+def configure_runtime(recipe: Recipe) -> None:
+    """Set the number of threads of the recipe, and keep freed memory."""
     threads = recipe.sections["training"].get("threads")
     if isinstance(threads, int):
-        runtime.use_threads(threads)
+        runtime.set_num_threads(threads)
     runtime.keep_freed_memory()
 
 
-def restore(ready: Prepared, folder: Path, rank: Rank, reporter: Reporter) -> bool:
-    """Go back to the last checkpoint, if there is one yet, and say what was restored."""
+def restore(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> bool:
+    """Load the last checkpoint, if there is one, and print what was restored."""
     if not rank.is_main:
-        rank.barrier()  # the first tidies up what a killed save left, the others find it tidy
-    found = checkpoint.resume(ready.state, folder / CHECKPOINTS)
+        rank.barrier()  # the main rank removes the leftovers of a killed save first
+    found = checkpoint.resume(run.state, folder / CHECKPOINTS)
     if rank.is_main:
         rank.barrier()
-    elif found is not None:  # what is stored are the random generators of the first
-        runtime.seed_everything(ready.settings.seed + rank.index + ready.state.progress.step * rank.world)
+    elif found is not None:  # the checkpoint has the random generators of the main rank
+        runtime.seed_everything(run.settings.seed + rank.index + run.state.progress.step * rank.world_size)
     if found is None:
-        reporter.say(f"{folder} was stopped before its first checkpoint: it begins anew")
+        reporter.info(f"{folder} has no checkpoint yet: starting from the beginning")
         return False
-    progress = ready.state.progress
-    parts = ["weights", "optimiser", "random generators"]
-    parts += ["running average"] if ready.state.average else []
+    progress = run.state.progress
+    parts = ["weights", "optimizer", "random generators"]
+    parts += ["EMA"] if run.state.ema else []
     parts += [f"gradients of {progress.accumulated} batches"] if progress.accumulated else []
-    reporter.say(
-        f"going on from {found.path}: step {progress.step:,}, epoch {progress.epoch:,}, batch {progress.position:,}, "
+    reporter.info(
+        f"resuming from {found.path}: step {progress.step:,}, epoch {progress.epoch:,}, batch {progress.position:,}, "
         f"after {progress.seconds / 60:.1f} minutes; restored: {', '.join(parts)}"
     )
     for note in found.notes:
@@ -202,17 +214,17 @@ def restore(ready: Prepared, folder: Path, rank: Rank, reporter: Reporter) -> bo
     return True
 
 
-def compile_layers(ready: Prepared) -> None:
-    """Let torch.compile translate the stacks of layers, if that is asked for; weights and names stay as they are."""
-    if ready.settings.compile:
+def compile_layers(run: PreparedRun) -> None:
+    """Compile the layer stacks in place if the settings ask for it; weights and their names stay."""
+    if run.settings.compile:
         for name in ("encoder", "decoder"):
-            if (stack := getattr(ready.state.model, name, None)) is not None:
+            if (stack := getattr(run.state.model, name, None)) is not None:
                 stack.compile(dynamic=True)
 
 
 @contextmanager
-def curves(folder: Path, *, wanted: bool, first: int) -> Iterator[TensorBoardWriter | None]:
-    """Lend what writes curves for TensorBoard, if they are wanted; what was written from step `first` on is hidden."""
+def open_tensorboard(folder: Path, *, wanted: bool, first: int) -> Iterator[TensorBoardWriter | None]:
+    """Open a TensorBoard writer, if wanted; events from step `first` on are hidden."""
     if not wanted:
         yield None
         return
@@ -223,8 +235,8 @@ def curves(folder: Path, *, wanted: bool, first: int) -> Iterator[TensorBoardWri
         board.close()
 
 
-def surroundings(
-    ready: Prepared,
+def build_trainer_context(
+    run: PreparedRun,
     folder: Path,
     rank: Rank,
     stop: StopRequest,
@@ -232,46 +244,46 @@ def surroundings(
     board: TensorBoardWriter | None,
     *,
     first: int,
-) -> Surroundings:
-    """Return what the loop works with: the log, cut back to where the run goes on, and whoever keeps the best model."""
+) -> TrainerContext:
+    """Return the context of the loop, with metrics.jsonl truncated to where the run starts."""
     metrics = MetricsFile(folder / METRICS)
     if rank.is_main:
-        metrics.cut_back(first - 1, validated=validated_step(ready.state))
+        metrics.truncate(first - 1, validated=validated_step(run.state))
 
-    def record(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
+    def write_metrics(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         if rank.is_main:
             metrics.append(values)
             if board is not None:
                 board.append(values, samples)
 
-    def keep(found: Validation) -> None:
-        save_model(ready, folder, found, found.record())
+    def save_best(result: ValidationResult) -> None:
+        save_model(run, folder, result, result.to_record())
 
-    return Surroundings(folder, reporter, record, ready.validator, keep, rank, stop)
-
-
-def save_model(ready: Prepared, folder: Path, found: Validation, scores: Mapping[str, Metric]) -> None:
-    """Save the model as it is now, with its card."""
-    sections = card_sections(ready.examples, ready.settings, ready.state.progress, scores, found.samples)
-    bundle.save(replace(ready.bundle, card=carded(ready, ready.state.model, sections)), folder / MODEL)
+    return TrainerContext(folder, reporter, write_metrics, run.validator, save_best, rank, stop)
 
 
-def carded(ready: Prepared, model: Model, sections: Mapping[str, str]) -> str:
-    """Return the model's card."""
-    return model_card(model, ready.bundle.tokenizer, title=f"{ready.recipe.name}, by Sightline", sections=sections)
+def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
+    """Save the current model with its card."""
+    sections = card_sections(run.examples, run.settings, run.state.progress, scores, result.samples)
+    bundle.save(replace(run.bundle, card=build_card(run, run.state.model, sections)), folder / MODEL)
 
 
-def best_scores(ready: Prepared, folder: Path, *, final: bool) -> dict[str, Metric]:
-    """Return the scores of the best model: of its validation, and at the end of the run those of the model as kept."""
-    step = ready.state.progress.best_step
+def build_card(run: PreparedRun, model: Model, sections: Mapping[str, str]) -> str:
+    """Return the model card."""
+    return build_model_card(model, run.bundle.tokenizer, title=f"{run.recipe.name}, by Sightline", sections=sections)
+
+
+def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[str, Metric]:
+    """Return the scores of the best model: those of its validation and, at the end of a run, its final scores."""
+    step = run.state.progress.best_step
     if step is None:
         return {}
-    records = (r for r in reversed(read(folder / METRICS)) if r["step"] == step and VALIDATION in r)
+    records = (r for r in reversed(read_metrics(folder / METRICS)) if r["step"] == step and VALIDATION_LOSS in r)
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
-    if final and place_of(folder / MODEL).exists():
-        kept = bundle.load(folder / MODEL)
-        if final_scores := ready.validator.final(kept):
+    if final and current_folder(folder / MODEL).exists():
+        saved = bundle.load(folder / MODEL)
+        if final_scores := run.validator.final(saved):
             scores |= final_scores[0]
-            sections = card_sections(ready.examples, ready.settings, ready.state.progress, scores, final_scores[1])
-            bundle.save(replace(kept, card=carded(ready, kept.model, sections)), folder / MODEL)
+            sections = card_sections(run.examples, run.settings, run.state.progress, scores, final_scores[1])
+            bundle.save(replace(saved, card=build_card(run, saved.model, sections)), folder / MODEL)
     return scores

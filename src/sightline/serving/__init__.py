@@ -1,7 +1,7 @@
-"""The HTTP server: what stands between a socket and an endpoint, so that endpoints need not think of it.
+"""The HTTP server: everything between a socket and an endpoint.
 
-Endpoints are written on a `Router`, raise a `Problem` when they refuse, and are put together by `create_app`; `bind`
-takes the address and `serve` answers on it. Each name is loaded when it is first asked for.
+Endpoints are added to a `Router`, raise a `Problem` to refuse a request, and are assembled by `create_app`; `bind`
+opens the socket and `serve` runs the server on it. Names are imported on first use.
 """
 
 from importlib import import_module
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from sightline.serving.address import bind, url_of
     from sightline.serving.app import Application, charge, create_app
     from sightline.serving.body import Body, accepts_form
-    from sightline.serving.facts import facts_of
-    from sightline.serving.gone import cancelled_when_gone
+    from sightline.serving.disconnect import cancel_on_disconnect
     from sightline.serving.lifecycle import Lifecycle
     from sightline.serving.limits import Limits, overloaded
     from sightline.serving.metrics import Metrics
     from sightline.serving.problem import Problem
+    from sightline.serving.request_context import get_context
     from sightline.serving.route import Router
     from sightline.serving.server import background, serve
     from sightline.serving.settings import ServingSettings
@@ -33,10 +33,10 @@ __all__ = [
     "accepts_form",
     "background",
     "bind",
-    "cancelled_when_gone",
+    "cancel_on_disconnect",
     "charge",
     "create_app",
-    "facts_of",
+    "get_context",
     "overloaded",
     "serve",
     "url_of",
@@ -46,8 +46,8 @@ LAZY = {
     "address": ("bind", "url_of"),
     "app": ("Application", "charge", "create_app"),
     "body": ("Body", "accepts_form"),
-    "facts": ("facts_of",),
-    "gone": ("cancelled_when_gone",),
+    "request_context": ("get_context",),
+    "disconnect": ("cancel_on_disconnect",),
     "lifecycle": ("Lifecycle",),
     "limits": ("Limits", "overloaded"),
     "metrics": ("Metrics",),

@@ -1,4 +1,4 @@
-"""The body of a request: read whole, within its limit, as JSON (or, where a route says so, as a form)."""
+"""Request bodies: strict JSON, or a form if the route accepts one."""
 
 import re
 from collections.abc import Callable, Collection
@@ -13,90 +13,92 @@ from sightline.serving.problem import Problem, plain
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
-MOST_FIELDS = 64
-WHOLE = re.compile(r"-?[0-9]{1,18}")
+MAX_FIELDS = 64
+INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class Body(BaseModel):
-    """What every body derives from: a field nobody knows is refused, "3" is not 3, and NaN is no number."""
+    """Base of all request bodies: unknown fields are refused, "3" is not 3, and NaN is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
 
 def accepts_form(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint be asked by a form too, all of whose values are texts: whole numbers are read as such."""
+    """Let an endpoint accept a form as well as JSON; integers in it are converted from text."""
     endpoint.accepts_form = True  # type: ignore[attr-defined]
     return endpoint
 
 
-async def with_parsed_body(request: Request, *, form: bool, numbers: Collection[str] = ()) -> Request:
-    """Return the request with its JSON parsed strictly, so that FastAPI does not parse it its own way.
+async def parse_body(request: Request, *, form: bool, integers: Collection[str] = ()) -> Request:
+    """Return the request with its body parsed strictly, so that FastAPI does not parse it again.
 
-    `numbers` are the fields that hold whole numbers, which a form cannot tell from texts.
+    `integers` are the fields that hold integers, which a form cannot tell from texts.
     """
     kind = content_type(request)
     if kind not in ((JSON, FORM) if form else (JSON,)):
-        raise unsupported(f"send the body as {JSON}" + (f" or {FORM}" if form else "") + ", with this Content-Type")
+        raise unsupported(f"Content-Type must be {JSON}" + (f" or {FORM}" if form else ""))
     data = await request.body()
     if not data:
-        raise Problem(400, "the request has no body: send a JSON object", code="invalid_json")
+        raise Problem(400, "the body is empty: send a JSON object", code="invalid_json")
     if kind == FORM:
-        # FastAPI takes a parsed body from what calls itself JSON only.
+        # FastAPI uses the parsed body only if the content type is JSON.
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
         scope = {**request.scope, "headers": [*headers, (b"content-type", JSON.encode())]}
         request = Request(scope, request.receive)
         request._body = data
-        request._json = with_numbers(parse_form(data), numbers)
+        request._json = convert_integers(parse_form(data), integers)
     else:
         request._json = strict_json.parse(data)
     return request
 
 
 def content_type(request: Request) -> str:
-    """Return the one content type of the request, in small letters, refusing an encoding that is not understood."""
+    """Return the content type in lower case; refuse compressed bodies and charsets other than UTF-8."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise unsupported("send the body as it is: compressed bodies are not taken")
+        raise unsupported("Content-Encoding is not supported: send the body uncompressed")
     given = request.headers.getlist("content-type")
     kind, _, parameters = (given[0] if len(given) == 1 else "").partition(";")
     charset = parameters.strip().lower().replace('"', "").replace(" ", "")
     if charset not in ("", "charset=utf-8"):
-        raise unsupported("send the body in UTF-8")
+        raise unsupported("charset is not supported: send the body in UTF-8")
     return kind.strip().lower()
 
 
 def parse_form(data: bytes) -> dict[str, object]:
-    """Return the fields of a form; one that comes several times is a list."""
+    """Return the fields of a form; a repeated field is a list."""
     try:
         pairs = parse_qsl(
             data.decode("ascii"),
             keep_blank_values=True,
             strict_parsing=True,
             errors="strict",
-            max_num_fields=MOST_FIELDS,
+            max_num_fields=MAX_FIELDS,
         )
     except ValueError:  # UnicodeDecodeError is one
-        raise Problem(400, f"the body is not a form of at most {MOST_FIELDS} fields", code="invalid_form") from None
+        raise Problem(
+            400, f"the body is not a valid form of at most {MAX_FIELDS} fields", code="invalid_form"
+        ) from None
     fields: dict[str, object] = {}
     for name, value in pairs:
         if plain(name) is None:
-            raise Problem(400, "a field of the form has a name that is not supported", code="unsupported_field")
+            raise Problem(400, "a field of the form is not supported", code="unsupported_field")
         before = fields.get(name)
         fields[name] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
     return fields
 
 
-def with_numbers(fields: dict[str, object], names: Collection[str]) -> dict[str, object]:
-    """Return a form whose fields of these names are numbers, where they are written like one."""
+def convert_integers(fields: dict[str, object], names: Collection[str]) -> dict[str, object]:
+    """Return the form with the fields of these names converted to integers, if their text is one."""
     return {
-        name: int(value) if name in names and isinstance(value, str) and WHOLE.fullmatch(value) else value
+        name: int(value) if name in names and isinstance(value, str) and INTEGER.fullmatch(value) else value
         for name, value in fields.items()
     }
 
 
-def whole_numbers(body: object) -> frozenset[str]:
-    """Return the fields of a body that hold whole numbers."""
+def integer_fields(body: object) -> frozenset[str]:
+    """Return the fields of a body that hold integers."""
     if not (isinstance(body, type) and issubclass(body, BaseModel)):
         return frozenset()
     properties = body.model_json_schema().get("properties", {})
@@ -108,5 +110,5 @@ def whole_numbers(body: object) -> frozenset[str]:
 
 
 def unsupported(message: str) -> Problem:
-    """Return the refusal of a kind of body."""
+    """Return the refusal of a media type."""
     return Problem(415, message, code="unsupported_media_type")

@@ -1,29 +1,29 @@
-"""What stands before every route: host, origin, key, rate, size and time are checked here, by default and for all."""
+"""The checks before every route: host, origin, key, rate, body size and time."""
 
 import asyncio
 from collections.abc import Callable
 
 from starlette.responses import Response
 
-from sightline.serving.answer import Send
-from sightline.serving.caller import Addresses
-from sightline.serving.envelope import App
-from sightline.serving.facts import Scope, facts_of
-from sightline.serving.hosts import Hosts
-from sightline.serving.keys import Keys
-from sightline.serving.origins import PREFLIGHT, Origins
+from sightline.serving.auth import Authenticator
+from sightline.serving.body_limit import BodyLimit, Receive
+from sightline.serving.client_address import ClientAddresses
+from sightline.serving.hosts import AllowedHosts
+from sightline.serving.origins import PREFLIGHT, AllowedOrigins
 from sightline.serving.problem import Problem
-from sightline.serving.rate import Buckets
+from sightline.serving.rate_limit import RateLimiter
+from sightline.serving.request_context import Scope, get_context
+from sightline.serving.request_middleware import App
+from sightline.serving.response_sender import Send
 from sightline.serving.settings import ServingSettings
-from sightline.serving.size import Receive, Sizes
 
 
-def always_room() -> None:
-    """Refuse nobody."""
+def accept_all() -> None:
+    """Accept every request."""
 
 
 class Guard:
-    """Refuses what must not reach an endpoint, counts what does, and ends what takes too long."""
+    """Middleware that refuses requests before they reach an endpoint, and ends those that take too long."""
 
     def __init__(
         self,
@@ -31,23 +31,23 @@ class Guard:
         *,
         settings: ServingSettings,
         public: frozenset[str] = frozenset(),
-        check_room: Callable[[], None] = always_room,
+        check_capacity: Callable[[], None] = accept_all,
     ) -> None:
-        """`check_room` refuses whoever asks for work that has no room: before the body is read, which is cheap."""
+        """`check_capacity` refuses POST requests of an overloaded server before their body is read, which is cheap."""
         self.app = app
-        self.check_room = check_room
+        self.check_capacity = check_capacity
         self.limits = settings.limits
-        self.hosts = Hosts((settings.host, *settings.allowed_hosts))
-        self.origins = Origins(settings.allowed_origins)
-        self.keys = Keys(settings.keys, read_keys=settings.read_keys, public=public)
-        self.addresses = Addresses(settings.trusted_proxies)
-        self.sizes = Sizes(settings.limits)
-        self.rate = Buckets(
+        self.hosts = AllowedHosts((settings.host, *settings.allowed_hosts))
+        self.origins = AllowedOrigins(settings.allowed_origins)
+        self.auth = Authenticator(settings.keys, read_only_keys=settings.read_only_keys, public=public)
+        self.addresses = ClientAddresses(settings.trusted_proxies)
+        self.body_limit = BodyLimit(settings.limits)
+        self.rate_limiter = RateLimiter(
             settings.limits.requests_per_minute, what="requests", flag=settings.limits.flag("requests_per_minute")
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or raise the problem with it."""
+        """Pass a request on, or raise a `Problem`."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -58,18 +58,18 @@ class Guard:
                 scope, receive, send
             )
             return
-        facts = facts_of(scope)
-        facts.caller = self.keys.check(scope) or self.addresses.caller(scope)
-        if scope["path"] not in self.keys.public:
-            self.rate.spend(facts.caller, 1)
-        self.sizes.check(scope)
+        context = get_context(scope)
+        context.client_id = self.auth.check(scope) or self.addresses.client_id(scope)
+        if scope["path"] not in self.auth.public:
+            self.rate_limiter.spend(context.client_id, 1)
+        self.body_limit.check(scope)
         if scope["method"] == "POST":
-            self.check_room()
-        await self.within_time(scope, self.sizes.counted(receive), send)
+            self.check_capacity()
+        await self.run_with_timeout(scope, self.body_limit.limit_receive(receive), send)
 
-    async def within_time(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or stop when the time for one request is over."""
-        seconds, flag = self.limits.request_seconds, self.limits.flag("request_seconds")
+    async def run_with_timeout(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and cancel it when its time is over."""
+        seconds, flag = self.limits.request_timeout, self.limits.flag("request_timeout")
         clock = asyncio.timeout(seconds)
         try:
             async with clock:
@@ -78,5 +78,5 @@ class Guard:
             if not clock.expired():
                 raise
             raise Problem(
-                504, f"this took longer than {seconds:g} seconds ({flag} raises the limit)", code="timeout"
+                504, f"the request took longer than {seconds:g} seconds ({flag} raises the limit)", code="timeout"
             ) from None

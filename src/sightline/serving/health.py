@@ -1,4 +1,4 @@
-"""Whether the server is there, and whether it is ready: for whoever watches over it."""
+"""Endpoints for monitoring: health, readiness and metrics."""
 
 from starlette.responses import Response
 
@@ -14,26 +14,26 @@ def health_router(lifecycle: Lifecycle, metrics: Metrics) -> Router:
 
     @router.get("/health")
     async def health() -> dict[str, str]:
-        """Say that the server answers."""
+        """Report that the server is alive."""
         return {"status": "ok"}
 
     @router.get("/ready")
     async def ready() -> dict[str, str]:
-        """Say whether requests are welcome: not before the models are loaded, nor once the server is stopping."""
+        """Report whether requests are accepted: not while models are loading, nor while the server shuts down."""
         if not lifecycle.ready:
-            told = "stopping" if lifecycle.stopping else "loading"
-            raise Problem(503, f"the server is {told}", code=told, retry_after=5)
+            state = "stopping" if lifecycle.stopping else "loading"
+            raise Problem(503, f"the server is {state}", code=state, retry_after=5)
         return {"status": "ready"}
 
-    @router.get("/metrics", response_class=Metricsheet)
-    async def figures() -> Response:
-        """Return the figures of the server in the format of Prometheus."""
-        return Metricsheet(metrics.text())
+    @router.get("/metrics", response_class=MetricsResponse)
+    async def read_metrics() -> Response:
+        """Return the metrics in Prometheus' text format."""
+        return MetricsResponse(metrics.text())
 
     return router
 
 
-class Metricsheet(Response):
-    """Figures as text."""
+class MetricsResponse(Response):
+    """Metrics as text."""
 
     media_type = CONTENT_TYPE

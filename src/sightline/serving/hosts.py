@@ -1,47 +1,47 @@
-"""By which names the server may be addressed: a page elsewhere must not reach it under a name of its own.
+"""Allowed host names: protection against DNS rebinding.
 
-A web page whose name is pointed at 127.0.0.1 after it was loaded (DNS rebinding) is, for the browser, of the same
-origin as the server. Its requests give it away: their Host is the page's name, not the server's.
+If the name of a web page is pointed at 127.0.0.1 after it was loaded, the browser treats the server as the page's own
+origin. Its requests can be recognized: their Host is the page's name, not the server's.
 """
 
 import re
 from collections.abc import Iterable
 
-from sightline.serving.facts import Scope, header_values
 from sightline.serving.problem import Problem
+from sightline.serving.request_context import Scope, header_values
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-WILDCARDS = ("", "0.0.0.0", "[::]")  # noqa: S104 - "every address" is a place to listen, but nobody's name
+WILDCARDS = ("", "0.0.0.0", "[::]")  # noqa: S104 - "every address" is not a host name
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,252}))(?::[0-9]{1,5})?")
 
 
-class Hosts:
-    """The names that are answered: those of the machine itself, the one it was bound to, and those allowed by name.
+class AllowedHosts:
+    """The allowed names: those of the machine itself, the one it was bound to, and those of --allowed-host.
 
-    An address that the client has really connected to is always right: no page can make up one that leads here.
+    The IP address that the client has connected to is always allowed: no page can claim it as its own name.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = {bracketed(name.lower()) for name in (*LOOPBACK, *names)} - set(WILDCARDS)
+        self.names = {bracket_ipv6(name.lower()) for name in (*LOOPBACK, *names)} - set(WILDCARDS)
 
     def check(self, scope: Scope) -> None:
-        """Refuse a request that was meant for somebody else."""
+        """Refuse a request with another host name."""
         given = header_values(scope, b"host")
         match = HOST.fullmatch(given[0]) if len(given) == 1 else None
         if match is None:
             raise Problem(
-                400, "a request needs exactly one Host header, with a name and perhaps a port", code="bad_host"
+                400, "exactly one Host header is required: a host name, and optionally a port", code="bad_host"
             )
         name = match[1].decode("ascii").lower()
         server = scope.get("server")
-        if name not in self.names and not (server and name == bracketed(str(server[0]).lower())):
+        if name not in self.names and not (server and name == bracket_ipv6(str(server[0]).lower())):
             raise Problem(
                 421,
-                "this server does not answer to that host name (--allowed-host NAME adds one)",
+                "host name not allowed (--allowed-host NAME allows one)",
                 code="host_not_allowed",
             )
 
 
-def bracketed(name: str) -> str:
-    """Return a name as it stands in a Host header: an IPv6 address is in brackets there."""
+def bracket_ipv6(name: str) -> str:
+    """Return a name as a Host header has it: IPv6 addresses in brackets."""
     return f"[{name}]" if ":" in name and not name.startswith("[") else name

@@ -1,4 +1,4 @@
-"""Where in its life the server is: loading, answering, stopping."""
+"""The lifecycle of the server: loading, ready, stopping."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,28 +6,28 @@ from contextlib import contextmanager
 
 
 class Lifecycle:
-    """What `/ready` tells, and what a stop has to wait for."""
+    """The state that `/ready` reports, and the requests that a shutdown waits for."""
 
     def __init__(self, *, loaded: bool = True) -> None:
         self.loaded = loaded
-        """Whether the models are there; whoever loads them sets it."""
+        """Whether the models are loaded."""
         self.stopping = False
-        """Whether the server was asked to stop: nothing new is begun."""
+        """Whether the server was asked to stop: new requests are refused."""
         self.expired = False
-        """Whether the time to finish is over too: what still runs is cancelled."""
+        """Whether the shutdown timeout is over too: running requests are cancelled."""
         self.working: set[asyncio.Task[object]] = set()
 
     @property
     def ready(self) -> bool:
-        """Whether requests are welcome."""
+        """Whether requests are accepted."""
         return self.loaded and not self.stopping
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Count the current task among those that a stop waits for."""
+    def track(self) -> Iterator[None]:
+        """Add the current task to those that a shutdown waits for."""
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("a request is always handled by a task")
+            raise RuntimeError("a request must be handled by an asyncio task")
         self.working.add(task)
         try:
             yield
@@ -35,7 +35,7 @@ class Lifecycle:
             self.working.discard(task)
 
     def expire(self) -> None:
-        """Cancel what has not finished in time."""
+        """Cancel the requests that have not finished in time."""
         self.expired = True
         for task in self.working:
             task.cancel()

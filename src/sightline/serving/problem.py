@@ -1,7 +1,7 @@
-"""What a client is told when something is wrong: one exception, one JSON body, whatever went wrong and wherever.
+"""Error responses: one exception and one JSON body for everything that can go wrong.
 
-The body is the one that OpenAI's clients understand: `{"error": {"message", "type", "param", "code"}}`. It never
-repeats what the client sent: that could be anything, and the answer must always be valid JSON.
+The body is OpenAI's: `{"error": {"message", "type", "param", "code"}}`. It never repeats what the client sent: that
+could be anything, and the response must always be valid JSON.
 """
 
 import json
@@ -9,8 +9,8 @@ import re
 
 from sightline.errors import RefusedError
 
-MADE_UP = re.compile(r"""\b(unknown [a-z ]+?) (?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-"""A name nobody knows, as `unknown_name` quotes it."""
+UNKNOWN_NAME = re.compile(r"""\b(unknown [a-z ]+?) (?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+"""An unknown name, as `unknown_name` quotes it."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,39}")
 
 TYPES = {
@@ -25,9 +25,9 @@ TYPES = {
 
 
 class Problem(Exception):  # noqa: N818 - not an error of ours
-    """A request that is not fulfilled, with the status and the sentence for the client.
+    """A refused request, with the status and the message for the client.
 
-    Raise it anywhere below the server; `retry_after` is in seconds.
+    May be raised anywhere below the server; `retry_after` is in seconds.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class Problem(Exception):  # noqa: N818 - not an error of ours
         self.headers = headers or {}
 
     def body(self) -> bytes:
-        """Return the JSON for the client, in ASCII: nothing in it can fail to be encoded."""
+        """Return the JSON for the client, in ASCII, which can always be encoded."""
         entries = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
         return json.dumps({"error": entries}).encode("ascii")
 
     def all_headers(self) -> dict[str, str]:
-        """Return what goes before the body, apart from what every answer has."""
+        """Return the headers, without those every response has."""
         retry = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         return {**self.headers, **retry}
 
 
 def refusal(error: RefusedError) -> Problem:
-    """Return the sentence that the package has for people, without a name that the client has made up."""
-    return Problem(400, MADE_UP.sub(r"\1", str(error)), code="refused")
+    """Return the package's own error message as a problem, without unknown names that the client sent."""
+    return Problem(400, UNKNOWN_NAME.sub(r"\1", str(error)), code="refused")
 
 
 def plain(name: object) -> str | None:
-    """Return a name a client gave if it is an ordinary word that can be repeated, else None."""
+    """Return a name from a client if it is a plain word that is safe to repeat, else None."""
     text = str(name)
     return text if PLAIN_NAME.fullmatch(text) else None

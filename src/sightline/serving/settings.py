@@ -1,4 +1,4 @@
-"""What the server is told when it is started."""
+"""Settings of the server, given when it is started."""
 
 import ipaddress
 import re
@@ -8,56 +8,58 @@ from sightline.serving.limits import Limits
 from sightline.settings import Checks
 
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-]+(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
-SHORTEST_KEY = 8
+MIN_KEY_LENGTH = 8
 
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """Where to listen, who may ask, and how much."""
+    """Address, access control and limits."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     keys: tuple[str, ...] = field(default=(), repr=False)
-    """With any, every request needs one of them."""
-    read_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys that may only look (GET and HEAD)."""
+    """API keys; if there are any, every request needs one."""
+    read_only_keys: tuple[str, ...] = field(default=(), repr=False)
+    """API keys for GET and HEAD only."""
     allow_unauthenticated: bool = False
-    """Whether other machines may ask without a key."""
+    """Whether other machines may send requests without a key."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which the server is reached, besides those of the machine itself."""
+    """Host names of the server, besides those of the machine itself."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages elsewhere that may ask, such as `https://notes.example`."""
+    """Other origins whose pages may send requests, such as `https://notes.example`."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies whose `X-Forwarded-For` is believed."""
+    """Addresses or networks of proxies whose `X-Forwarded-For` is trusted."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         checks = Checks()
         checks.between(0, 65535, **{"--port": self.port})
-        for flag, keys in {"--api-key": self.keys, "--read-key": self.read_keys}.items():
-            checks.that(all(map(is_key, keys)), f"{flag} needs at least {SHORTEST_KEY} plain characters without blanks")
+        for flag, keys in {"--api-key": self.keys, "--read-only-key": self.read_only_keys}.items():
+            checks.that(
+                all(map(is_key, keys)), f"{flag} must have at least {MIN_KEY_LENGTH} ASCII characters, no spaces"
+            )
         checks.that(
-            bool(self.keys) or not self.read_keys,
-            "--read-key needs an --api-key beside it: without one, everybody may do everything",
+            bool(self.keys) or not self.read_only_keys,
+            "--read-only-key needs an --api-key: without one, requests need no key at all",
         )
-        checks.that(not set(self.keys) & set(self.read_keys), "--read-key must be another key than those of --api-key")
+        checks.that(not set(self.keys) & set(self.read_only_keys), "--read-only-key must differ from every --api-key")
         checks.that(
             all(ORIGIN.fullmatch(origin) for origin in self.allowed_origins),
-            "--allowed-origin needs one origin such as https://notes.example (not *: name each)",
+            "--allowed-origin must be an origin such as https://notes.example (* is not supported)",
         )
         checks.that(
-            all(is_network(proxy) for proxy in self.trusted_proxies), "--trusted-proxy needs an address or network"
+            all(is_network(proxy) for proxy in self.trusted_proxies), "--trusted-proxy must be an IP address or network"
         )
         checks.done()
 
 
 def is_key(text: str) -> bool:
-    """Return whether the text can be sent as a key, and is not easily guessed."""
-    return len(text) >= SHORTEST_KEY and text.isascii() and text.isprintable() and " " not in text
+    """Return whether the text can be sent in a header, and is not too short."""
+    return len(text) >= MIN_KEY_LENGTH and text.isascii() and text.isprintable() and " " not in text
 
 
 def is_network(text: str) -> bool:
-    """Return whether the text is an address or a network of addresses."""
+    """Return whether the text is an IP address or network."""
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:

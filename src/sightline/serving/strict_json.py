@@ -1,7 +1,7 @@
-"""A request's JSON, read so that nobody can mean two things by it, and nothing in it can fail later.
+"""Strict JSON: unambiguous, and without values that fail later.
 
-Python's parser takes NaN, numbers that overflow, the same key twice and halves of surrogate pairs; each of them has
-made servers answer 500. All are refused here with a sentence. What is read is at most as large as a body may be.
+Python's parser accepts NaN, numbers that overflow, duplicate keys and unpaired surrogates; each of them has made
+servers respond 500. All are refused here with a message. The input is at most as large as the body limit.
 """
 
 import json
@@ -11,60 +11,62 @@ from typing import NoReturn
 
 from sightline.serving.problem import Problem, plain
 
-DEEPEST = 32
-LARGEST = 1 << 63
-EXACT = 1 << 53
+MAX_DEPTH = 32
+INT64_LIMIT = 1 << 63
+EXACT_FLOAT_LIMIT = 1 << 53
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-LONG = re.compile(r"[0-9]{19}")  # no shorter whole number is too large
+LONG_INTEGER = re.compile(r"[0-9]{19}")  # no shorter integer is too large
 BRACKETS: dict[int, int | None] = {**dict.fromkeys(range(128)), **str.maketrans("[{]}", "[[]]")}
 
 
 def parse(data: bytes) -> object:
-    """Return what the JSON says, or raise the problem with it."""
-    text = decoded(data)
+    """Return the parsed JSON, or raise a `Problem`."""
+    text = decode(data)
     try:
         value = json.loads(
             text,
-            object_pairs_hook=without_duplicates,
+            object_pairs_hook=build_object,
             parse_constant=refuse_constant,
-            parse_float=finite,
-            parse_int=ordinary if LONG.search(text) else None,
+            parse_float=parse_float,
+            parse_int=parse_int if LONG_INTEGER.search(text) else None,
         )
     except RecursionError:
         raise too_deep() from None
     except json.JSONDecodeError as error:
-        raise refused(f"the body is not JSON: line {error.lineno:,}, column {error.colno:,}: {error.msg}") from None
-    if depth_exceeds(text, DEEPEST):
+        raise invalid_json(
+            f"the body is not JSON: line {error.lineno:,}, column {error.colno:,}: {error.msg}"
+        ) from None
+    if depth_exceeds(text, MAX_DEPTH):
         raise too_deep()
     if "\\u" in text:
         refuse_surrogates(value)
     return value
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Return the bytes as text."""
     if data.startswith(b"\xef\xbb\xbf"):
-        raise refused("the body begins with a byte order mark: send JSON without one")
+        raise invalid_json("the body starts with a byte order mark: send JSON without one")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise refused(f"the body is not UTF-8: byte {error.start:,} is wrong") from None
+        raise invalid_json(f"the body is not UTF-8: byte {error.start:,} is invalid") from None
 
 
-def depth_exceeds(text: str, deepest: int) -> bool:
-    """Return whether valid JSON is nested deeper: one level is taken away at a time, each in one quick pass."""
-    if text.count("[") + text.count("{") <= deepest:
+def depth_exceeds(text: str, max_depth: int) -> bool:
+    """Return whether valid JSON is nested deeper; removes one level at a time, each in one fast pass."""
+    if text.count("[") + text.count("{") <= max_depth:
         return False
     brackets = STRING.sub("", text).translate(BRACKETS)
-    for _ in range(deepest):
+    for _ in range(max_depth):
         if not brackets:
             return False
         brackets = brackets.replace("[]", "")
     return bool(brackets)
 
 
-def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object, refusing a key that comes twice: two readers could take different ones."""
+def build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build an object; refuse duplicate keys, of which two parsers could take different ones."""
     entries = dict(pairs)
     if len(entries) == len(pairs):
         return entries
@@ -72,46 +74,46 @@ def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     for key, _ in pairs:
         if key in seen:
             name = plain(key)
-            raise refused(f"the key {name} is there twice" if name else "a key is there twice in one object")
+            raise invalid_json(f"duplicate key: {name}" if name else "duplicate key in one object")
         seen.add(key)
     return entries
 
 
 def refuse_constant(name: str) -> NoReturn:
     """Refuse NaN and Infinity, which are not JSON."""
-    raise refused(f"{name} is not a number JSON knows")
+    raise invalid_json(f"{name} is not a JSON number")
 
 
-def finite(digits: str) -> int | float:
-    """Return the number, unless it is too large to be one; in JSON 8.0 is the whole number 8."""
+def parse_float(digits: str) -> int | float:
+    """Return the number, refusing one that overflows; in JSON 8.0 is the integer 8."""
     number = float(digits)
     if not math.isfinite(number):
-        raise refused("a number in the body is too large")
-    return int(number) if number.is_integer() and abs(number) < EXACT else number
+        raise invalid_json("a number in the body is too large")
+    return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT_LIMIT else number
 
 
-def ordinary(digits: str) -> int:
-    """Return the whole number, unless it is too large for anybody to mean it."""
-    if len(digits) > 20 or not -LARGEST <= (number := int(digits)) < LARGEST:
-        raise refused("a whole number in the body is too large")
+def parse_int(digits: str) -> int:
+    """Return the integer, refusing one of more than 64 bits."""
+    if len(digits) > 20 or not -INT64_LIMIT <= (number := int(digits)) < INT64_LIMIT:
+        raise invalid_json("an integer in the body is too large")
     return number
 
 
 def refuse_surrogates(value: object) -> None:
-    """Refuse half of a surrogate pair anywhere: it is no character, and nothing can encode it."""
+    """Refuse unpaired surrogates anywhere: they are not characters and cannot be encoded."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise refused(
-            "a text in the body has half of a surrogate pair (\\ud800 to \\udfff), which is no character"
+        raise invalid_json(
+            "a text in the body has an unpaired surrogate (\\ud800 to \\udfff), which is not a character"
         ) from None
 
 
 def too_deep() -> Problem:
-    """Return the refusal of JSON that is nested without end."""
-    return refused(f"the JSON is nested more than {DEEPEST} deep")
+    """Return the refusal of JSON that is nested too deeply."""
+    return invalid_json(f"the JSON is nested more than {MAX_DEPTH} levels deep")
 
 
-def refused(message: str) -> Problem:
-    """Return the problem with a body."""
+def invalid_json(message: str) -> Problem:
+    """Return the refusal of a body."""
     return Problem(400, message, code="invalid_json")

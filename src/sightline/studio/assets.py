@@ -1,4 +1,4 @@
-"""The files of the page: the studio's own, and the modules that draw a trace."""
+"""The files of the page: the studio's own, and the drawing modules of `sightline.tracing`."""
 
 import functools
 import gzip
@@ -12,20 +12,20 @@ TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "
 
 @dataclass(frozen=True)
 class Asset:
-    """A file as a browser gets it."""
+    """A file as sent to a browser."""
 
     content: bytes
     type: str
 
     @functools.cached_property
     def packed(self) -> bytes:
-        """The file compressed: comments and names are for readers, and cost the browser nothing."""
+        """The file compressed with gzip."""
         return gzip.compress(self.content, mtime=0)
 
 
 @functools.cache
 def assets() -> dict[str, Asset]:
-    """Return all files by their paths. They hold nothing of anybody's, so that they may be had without a key."""
+    """Return all files by path. They hold no user data, so they are served without an API key."""
     found = {"/drawing/theme.css": Asset(stylesheet().encode("utf-8"), TYPES["css"])}
     for name, text in modules().items():
         found[f"/drawing/{name}.js"] = Asset(text.encode("utf-8"), TYPES["js"])

@@ -1,4 +1,4 @@
-"""/studio-api/positions: the codes of a model's positions, and how alike they are."""
+"""/studio-api/positions: the position encodings of a model, and their cosine similarity."""
 
 import base64
 from typing import Annotated, Any, Literal
@@ -9,66 +9,67 @@ from pydantic import BaseModel, Field
 
 from sightline.pipelines import Pipeline
 from sightline.serving import Body, Router
-from sightline.serving.api import Desk
-from sightline.tracing.position_codes import position_codes, similarities, wavelengths
+from sightline.serving.api import Submitter
+from sightline.tracing.position_encodings import position_encodings, similarities, wavelengths
 
-MOST = 512
-"""Positions that are shown."""
+MAX_POSITIONS = 512
 
 
 class PositionsBody(Body):
-    """Of which model, and how many."""
+    """The model, and the number of positions."""
 
     model: str | None = None
-    n: Annotated[int, Field(ge=1, le=MOST)] = 64
+    n: Annotated[int, Field(ge=1, le=MAX_POSITIONS)] = 64
 
 
-class Numbers(BaseModel):
-    """An array as the modules that draw unpack it."""
+class PackedArray(BaseModel):
+    """An array in the form that the drawing modules unpack."""
 
     shape: list[int]
     dtype: Literal["float32"] = "float32"
     data: str
 
     @classmethod
-    def of(cls, array: Float[np.ndarray, "..."]) -> "Numbers":
+    def of(cls, array: Float[np.ndarray, "..."]) -> "PackedArray":
         """Pack an array: little-endian floats in base64."""
         packed = base64.b64encode(np.ascontiguousarray(array, dtype="<f4").tobytes()).decode("ascii")
         return cls(shape=list(array.shape), data=packed)
 
 
-class PositionCodes(BaseModel):
-    """What tells a model where a token stands."""
+class PositionEncodings(BaseModel):
+    """The position encodings of a model."""
 
-    kind: str = Field(description="sinusoidal, learned or rotary, as the model's settings say.")
-    most: int = Field(description="Positions that can be asked for.")
-    codes: Numbers = Field(description="Position by depth.")
-    similarities: Numbers = Field(description="The cosine of the angle between every two codes.")
-    wavelengths: list[float] | None = Field(description="After how many positions each depth repeats; learned: null.")
+    kind: str = Field(description="The model setting `positions`: sinusoidal, learned, rope, …")
+    max_positions: int = Field(description="Largest number of positions that can be requested.")
+    encodings: PackedArray = Field(description="Position by dimension.")
+    similarities: PackedArray = Field(description="Cosine similarity of every two encodings.")
+    wavelengths: list[float] | None = Field(description="Period of each dimension in positions; null if learned.")
 
 
-def router(desk: Desk) -> Router:
-    """Return the route that tells the codes of positions."""
+def router(submitter: Submitter) -> Router:
+    """Return the route of the position encodings."""
     routes = Router(include_in_schema=False)
 
     @routes.post("/studio-api/positions")
-    async def positions(body: PositionsBody) -> PositionCodes:
-        pipeline = desk.shelf.named(body.model, Pipeline)
-        found = await desk.call((id(pipeline), "positions"), lambda many: [told(pipeline, n) for n in many], [body.n])
-        codes: PositionCodes = found[0]
-        return codes
+    async def positions(body: PositionsBody) -> PositionEncodings:
+        pipeline = submitter.models.get(body.model, Pipeline)
+        found = await submitter.call(
+            (id(pipeline), "positions"), lambda many: [encode_positions(pipeline, n) for n in many], [body.n]
+        )
+        encodings: PositionEncodings = found[0]
+        return encodings
 
     return routes
 
 
-def told(pipeline: Pipeline, n: int) -> PositionCodes:
-    """Return the first codes of a model."""
+def encode_positions(pipeline: Pipeline, n: int) -> PositionEncodings:
+    """Return the first `n` position encodings of a model."""
     config: Any = pipeline.model.config
-    codes = position_codes(pipeline, n=n)
-    return PositionCodes(
+    encodings = position_encodings(pipeline, n=n)
+    return PositionEncodings(
         kind=config.positions,
-        most=min(MOST, config.max_length or MOST),
-        codes=Numbers.of(codes),
-        similarities=Numbers.of(similarities(codes)),
+        max_positions=min(MAX_POSITIONS, config.max_length or MAX_POSITIONS),
+        encodings=PackedArray.of(encodings),
+        similarities=PackedArray.of(similarities(encodings)),
         wavelengths=wavelengths(config),
     )

@@ -1,4 +1,4 @@
-"""Strings to batches of ids and back: corpora, tokenizers, stores, batches. Knows no model."""
+"""Text to batches of ids and back: corpora, tokenizers, encoded datasets, batches. Knows no model."""
 
 from sightline.text.special import MASKING_TOKENS, SEQUENCE_TOKENS, Role, tag_token
 from sightline.text.tokenizer import Tokenizer

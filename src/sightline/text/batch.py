@@ -1,6 +1,6 @@
 """Examples as tensors: rows of ids, padded on the right, with their lengths.
 
-This is the only place where targets are shifted: a decoder reads start + target and must say target + end.
+This is the only place where targets are shifted: a decoder reads start + target and must predict target + end.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from jaxtyping import Bool, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
-IGNORED = -100
-"""Stands in `TaggedBatch.labels` where there is nothing to say."""
+IGNORE_INDEX = -100
+"""Marks positions of `TaggedBatch.labels` without a label, which are left out of the loss."""
 
 SomeBatch = TypeVar("SomeBatch", bound="Batch")
 Rows = Sequence[Int[ndarray, "..."]]
@@ -22,31 +22,31 @@ Rows = Sequence[Int[ndarray, "..."]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What one step of training, or one call of a model, is about."""
+    """The examples of one training step or one call of a model."""
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
     @property
     def n_ids(self) -> int:
-        """Ids a model reads for it, padding counted."""
+        """Number of ids a model reads, counting padding."""
         read = (getattr(self, name, None) for name in ("source", "inputs"))
         return sum(grid.numel() for grid in read if grid is not None)
 
-    def twice(self: SomeBatch) -> SomeBatch:
-        """Return the batch with every example in it a second time, behind all of the first."""
+    def duplicate(self: SomeBatch) -> SomeBatch:
+        """Return the batch followed by a second copy of all its examples."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return replace(self, **{name: torch.cat([v, v]) for name, v in values.items() if v is not None})
 
     def to(self: SomeBatch, device: torch.device | str) -> SomeBatch:
-        """Return the same batch on a device."""
+        """Return the batch on a device."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return replace(self, **{name: value.to(device) for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Sources to read, and targets to write."""
+    """Sources and targets of a sequence-to-sequence model."""
 
     source: Int[Tensor, "B S"]
     source_lengths: Int[Tensor, "B"]
@@ -58,16 +58,16 @@ class PairBatch(Batch):
     def of(
         cls, sources: Rows, targets: Rows, *, source_pad_id: int, pad_id: int, start_id: int, end_id: int
     ) -> "PairBatch":
-        """Pad sources and targets; the latter go in behind the start and come out before the end."""
-        source, source_lengths = padded(sources, pad_id=source_pad_id)
-        inputs, lengths = padded([np.concatenate([[start_id], row]) for row in targets], pad_id=pad_id)
-        outputs, _ = padded([np.concatenate([row, [end_id]]) for row in targets], pad_id=pad_id)
+        """Pad sources and targets; decoder inputs begin with the start token, targets finish with the end token."""
+        source, source_lengths = pad(sources, pad_id=source_pad_id)
+        inputs, lengths = pad([np.concatenate([[start_id], row]) for row in targets], pad_id=pad_id)
+        outputs, _ = pad([np.concatenate([row, [end_id]]) for row in targets], pad_id=pad_id)
         return cls(source, source_lengths, inputs, outputs, lengths)
 
 
 @dataclass(frozen=True)
 class TextBatch(Batch):
-    """Blocks of running text, every token of which is to be foreseen from those before it."""
+    """Blocks of running text for next-token prediction."""
 
     inputs: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
@@ -75,30 +75,30 @@ class TextBatch(Batch):
 
     @classmethod
     def of(cls, blocks: Rows, *, pad_id: int) -> "TextBatch":
-        """Read all of a block but its last token; say all but its first."""
-        inputs, lengths = padded([block[:-1] for block in blocks], pad_id=pad_id)
-        targets, _ = padded([block[1:] for block in blocks], pad_id=pad_id)
+        """Split blocks into inputs (all but the last token) and targets (all but the first)."""
+        inputs, lengths = pad([block[:-1] for block in blocks], pad_id=pad_id)
+        targets, _ = pad([block[1:] for block in blocks], pad_id=pad_id)
         return cls(inputs, targets, lengths)
 
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Texts, or pairs of texts, some tokens of which are hidden and to be found again."""
+    """Texts, or pairs of texts, with masked tokens to predict."""
 
     inputs: Int[Tensor, "B T"]
     lengths: Int[Tensor, "B"]
     segments: Int[Tensor, "B T"]
-    chosen: Bool[Tensor, "B T"]
-    """Where something is to be found again."""
-    targets: Int[Tensor, " chosen"]
-    """What stood there, row by row."""
+    selected: Bool[Tensor, "B T"]
+    """True where the original token is to be predicted."""
+    targets: Int[Tensor, " selected"]
+    """The original ids at those positions, row by row."""
     not_next: Int[Tensor, "B"] | None = None
-    """0 where the second text follows the first, 1 where it does not (the order of BERT's head)."""
+    """Next-sentence label: 0 if the second text follows the first, 1 if not (as in BERT)."""
 
 
 @dataclass(frozen=True)
-class LabelledBatch(Batch):
-    """Texts, or pairs of texts, with the class of each."""
+class LabeledBatch(Batch):
+    """Texts, or pairs of texts, with a class each (sequence classification)."""
 
     inputs: Int[Tensor, "B T"]
     lengths: Int[Tensor, "B"]
@@ -106,16 +106,16 @@ class LabelledBatch(Batch):
     labels: Int[Tensor, "B"]
 
     @classmethod
-    def of(cls, framed: "Framed", labels: Int[ndarray, " n"], *, pad_id: int) -> "LabelledBatch":
-        """Pad framed texts."""
-        inputs, lengths = padded(framed.ids, pad_id=pad_id)
-        segments, _ = padded(framed.segments, pad_id=0)
+    def of(cls, bert_inputs: "BertInputs", labels: Int[ndarray, " n"], *, pad_id: int) -> "LabeledBatch":
+        """Pad the inputs."""
+        inputs, lengths = pad(bert_inputs.ids, pad_id=pad_id)
+        segments, _ = pad(bert_inputs.segments, pad_id=0)
         return cls(inputs, lengths, segments, torch.from_numpy(np.array(labels, dtype=np.int64)))
 
 
 @dataclass(frozen=True)
 class TaggedBatch(Batch):
-    """Texts with a class for each word, at its first token."""
+    """Texts with a class for each word, at its first token (token classification)."""
 
     inputs: Int[Tensor, "B T"]
     lengths: Int[Tensor, "B"]
@@ -123,15 +123,15 @@ class TaggedBatch(Batch):
 
     @classmethod
     def of(cls, texts: Rows, tags: Rows, *, pad_id: int, cls_id: int, sep_id: int) -> "TaggedBatch":
-        """Frame and pad texts; tags are one more than a label, 0 where there is none (as stored)."""
-        inputs, lengths = padded([np.concatenate([[cls_id], row, [sep_id]]) for row in texts], pad_id=pad_id)
-        raised, _ = padded([np.concatenate([[0], row, [0]]) for row in tags], pad_id=0)
-        return cls(inputs, lengths, torch.where(raised > 0, raised - 1, IGNORED))
+        """Add [CLS] and [SEP] and pad; tags are label + 1, or 0 where there is none (as stored)."""
+        inputs, lengths = pad([np.concatenate([[cls_id], row, [sep_id]]) for row in texts], pad_id=pad_id)
+        tag_grid, _ = pad([np.concatenate([[0], row, [0]]) for row in tags], pad_id=0)
+        return cls(inputs, lengths, torch.where(tag_grid > 0, tag_grid - 1, IGNORE_INDEX))
 
 
 @dataclass(frozen=True)
-class Framed:
-    """Texts between BERT's marks, [CLS] A [SEP] or [CLS] A [SEP] B [SEP], and which text each token belongs to."""
+class BertInputs:
+    """BERT inputs, [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with the segment (0 or 1) of each token."""
 
     ids: list[Int[ndarray, "..."]]
     segments: list[Int[ndarray, "..."]]
@@ -139,23 +139,23 @@ class Framed:
     @classmethod
     def of(
         cls, first: Rows, second: Rows | None = None, *, cls_id: int, sep_id: int, max_length: int | None = None
-    ) -> "Framed":
-        """Frame texts; where a model can take no more, the longer text of a pair is cut first."""
+    ) -> "BertInputs":
+        """Add [CLS] and [SEP]; texts are truncated to `max_length`, the longer one of a pair first."""
         ids, segments = [], []
         for number, row in enumerate(first):
             other = None if second is None else second[number]
-            row, other = cut_to(row, other, max_length)
-            one = np.concatenate([[cls_id], row, [sep_id]])
-            two = np.zeros(0, dtype=np.int64) if other is None else np.concatenate([other, [sep_id]])
-            ids.append(np.concatenate([one, two]).astype(np.int64))
-            segments.append(np.repeat(np.arange(2), [len(one), len(two)]))
+            row, other = truncate_pair(row, other, max_length)
+            head = np.concatenate([[cls_id], row, [sep_id]])
+            tail = np.zeros(0, dtype=np.int64) if other is None else np.concatenate([other, [sep_id]])
+            ids.append(np.concatenate([head, tail]).astype(np.int64))
+            segments.append(np.repeat(np.arange(2), [len(head), len(tail)]))
         return cls(ids, segments)
 
 
-def cut_to(
+def truncate_pair(
     first: Int[ndarray, "..."], second: Int[ndarray, "..."] | None, max_length: int | None
 ) -> tuple[Int[ndarray, "..."], Int[ndarray, "..."] | None]:
-    """Cut texts so that they fit with their frame, the longer one first."""
+    """Truncate texts so that they fit together with [CLS] and [SEP], the longer one first."""
     if max_length is None:
         return first, second
     if second is None:
@@ -165,7 +165,7 @@ def cut_to(
     return first[:for_first], second[: room - for_first]
 
 
-def padded(rows: Rows, *, pad_id: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
+def pad(rows: Rows, *, pad_id: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
     """Return rows of ids as one grid, padded on the right, and their lengths."""
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
     grid = np.full((len(rows), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
@@ -174,6 +174,6 @@ def padded(rows: Rows, *, pad_id: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, 
     return torch.from_numpy(grid), torch.from_numpy(lengths)
 
 
-def real_tokens(ids: Shaped[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
-    """Say which places of a grid hold a token, and not padding."""
+def token_mask(ids: Shaped[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
+    """Return a mask of the grid: True for tokens, False for padding."""
     return torch.arange(ids.size(1), device=ids.device) < lengths[:, None]

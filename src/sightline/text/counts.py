@@ -1,4 +1,4 @@
-"""What a pass over a corpus met: every kind of trouble that is not refused is counted, and a report can print it."""
+"""Outcome counts of a pass over a corpus: every anomaly that is not refused is counted and can be reported."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,24 +8,24 @@ SENTENCES = {
     "blank": "blank, dropped",
     "half_blank": "with one blank side, dropped",
     "single_turns": "dialogues of a single turn, dropped",
-    "byte_order_marks": "byte order marks at the beginning of a file, removed",
+    "byte_order_marks": "byte order marks at the start of a file, removed",
     "controls": "lines with control characters, kept",
-    "utf8_replaced": "lines that were not UTF-8, the wrong bytes replaced by U+FFFD",
+    "utf8_replaced": "lines that were not UTF-8, bad bytes replaced by U+FFFD",
     "utf8_skipped": "lines that were not UTF-8, skipped",
     "long_lines_skipped": "lines of more than a megabyte, skipped",
-    "long_lines_cut": "lines of more than a megabyte, cut into several",
-    "duplicates": "already seen, kept",
-    "duplicates_dropped": "already seen, dropped",
-    "copies": "whose two sides are the same, kept",
-    "copies_dropped": "whose two sides are the same, dropped",
-    "long_skipped": "longer than max_length, skipped",
-    "long_cut": "longer than max_length, cut",
+    "long_lines_cut": "lines of more than a megabyte, split",
+    "duplicates": "duplicates, kept",
+    "duplicates_dropped": "duplicates, dropped",
+    "copies": "with identical source and target, kept",
+    "copies_dropped": "with identical source and target, dropped",
+    "long_skipped": "longer than max_length, dropped",
+    "long_cut": "longer than max_length, truncated",
 }
-"""The documented outcomes; what is refused is an error with its place and never a count."""
+"""The documented outcomes; anything refused is an error with its line, never a count."""
 
 
 class Counts:
-    """How often each outcome was met."""
+    """How often each outcome occurred."""
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
         self._counts: Counter[str] = Counter()
@@ -42,9 +42,9 @@ class Counts:
         return self._counts[name]
 
     def to_mapping(self) -> dict[str, int]:
-        """Return what was met, in the order of the documentation."""
+        """Return the counts above zero, in the order of `SENTENCES`."""
         return {name: self._counts[name] for name in SENTENCES if self._counts[name]}
 
     def report(self) -> list[str]:
-        """Return a line for each outcome that was met."""
+        """Return a line for each outcome that occurred."""
         return [f"{count:,} {SENTENCES[name]}" for name, count in self.to_mapping().items()]

@@ -1,4 +1,4 @@
-"""A conversation as a source: its last turns, a line each. Learning and answering spell it alike, by one function."""
+"""A dialogue as a source: its last turns, one per line. Training and inference format it with the same function."""
 
 import re
 from collections.abc import Sequence
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 PUNCTUATION = re.compile(r"[^\w\s'’]|_")
 
 
-def source_of(turns: Sequence[str], *, history: int) -> str:
-    """Return the last so many turns, oldest first, a line each; line breaks within a turn become blanks."""
-    return "\n".join(" ".join(turn.splitlines()) for turn in turns[-history:])
+def format_context(turns: Sequence[str], *, context_turns: int) -> str:
+    """Return the last `context_turns` turns, oldest first, one per line; line breaks within a turn become spaces."""
+    return "\n".join(" ".join(turn.splitlines()) for turn in turns[-context_turns:])
 
 
-def typed_in_haste(turns: Sequence[str]) -> list[str]:
-    """Return turns as people type them when they chat: in small letters, without punctuation.
+def casual_variants(turns: Sequence[str]) -> list[str]:
+    """Return the turns with those of the user as people type them in a chat: lower case, without punctuation.
 
-    Only those of whoever is answered, the last and every second before it: the others are the model's own, and come
-    back as it writes them. What is nothing but punctuation stays.
+    User turns are the last and every second one before it; the others are the model's own, which it reads as it wrote
+    them. A turn of nothing but punctuation stays.
     """
-    typed = list(turns)
+    casual = list(turns)
     for at in range(len(turns) - 1, -1, -2):
-        typed[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
-    return typed
+        casual[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
+    return casual

@@ -1,35 +1,35 @@
-"""Tokens as a person can read them: bytes that are only part of a character, and controls, are written out."""
+"""Tokens as readable text: bytes that are only part of a character, and control characters, are escaped."""
 
 import re
 
-CONTINUES = "⁀"
-"""Marks a piece within a word, in WordPiece of ours; no byte is written with it."""
+SUBWORD_PREFIX = "⁀"
+"""Marks a piece inside a word, in our WordPiece; not part of the byte alphabet."""
 
 BYTE_NAME = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def byte_alphabet() -> dict[str, int]:
-    """Return the byte behind each character of byte-level BPE (GPT-2): printable ones stand for themselves."""
+    """Return the byte of each character of GPT-2's byte-level alphabet: printable bytes stand for themselves."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(0x100 + i): byte for i, byte in enumerate(others)}
 
 
-BYTES = byte_alphabet()
+BYTE_OF = byte_alphabet()
 
 
-def shown(token: str, *, byte_level: bool) -> str:
-    r"""Return a token's text; what is no printable character appears as \n, \x00 or \xe6."""
-    spelled = token.removeprefix(CONTINUES)
-    if byte_level and all(character in BYTES for character in spelled):
-        data = bytes(BYTES[character] for character in spelled)
+def display_token(token: str, *, byte_level: bool) -> str:
+    r"""Return a token's text, with unprintable characters escaped, as \n, \x00 or \xe6."""
+    text = token.removeprefix(SUBWORD_PREFIX)
+    if byte_level and all(character in BYTE_OF for character in text):
+        data = bytes(BYTE_OF[character] for character in text)
     elif match := BYTE_NAME.fullmatch(token):
         data = bytes([int(match[1], 16)])
     else:
-        return printable(token)
-    return printable(data.decode("utf-8", errors="backslashreplace"))
+        return escape(token)
+    return escape(data.decode("utf-8", errors="backslashreplace"))
 
 
-def printable(text: str) -> str:
-    """Write out characters that would not show."""
+def escape(text: str) -> str:
+    """Escape unprintable characters."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

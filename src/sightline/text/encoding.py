@@ -1,6 +1,6 @@
-"""Records as rows of ids, ready to be stored: one encoder for each kind of example.
+"""Encode records as rows of ids, ready to be stored: one encoder per task.
 
-Rows hold no start, end or padding (a batch adds those), but for the end of a document in running text.
+Rows hold no start, end or padding tokens (a batch adds those), except for the end token of documents in running text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from sightline.errors import InputError, SettingsError
 from sightline.settings import unknown_name
 from sightline.text.labels import Labels
 from sightline.text.record import Field, Record
-from sightline.text.split import key_of
+from sightline.text.split import split_key
 from sightline.text.tokenizer import Tokenizer
 
 NO_LABEL = -1
 
-CONTINUED = 0
-"""Stands at tokens that have no tag because they go on with a word; tags are stored one higher."""
+CONTINUATION = 0
+"""Tag of tokens that continue a word and have no label; tags are stored as label + 1."""
 
 
 class Row(NamedTuple):
@@ -25,9 +25,9 @@ class Row(NamedTuple):
 
     sequences: tuple[Sequence[int], ...]
     key: int
-    """What decides its side of a split."""
+    """Split key: examples with the same key stay in the same split."""
     label: int = NO_LABEL
-    """Its class; in running text its document."""
+    """Class id; in running text the document number."""
 
 
 @runtime_checkable
@@ -35,28 +35,28 @@ class Encoder(Protocol):
     """Turns records into rows."""
 
     columns: int
-    """Sequences in a row."""
+    """Number of sequences per row."""
     largest_id: int
-    bounded: bool
-    """Whether a longest length applies: to sentences, not to running text."""
+    limits_length: bool
+    """Whether `data.max_length` applies: to sentences, not to running text."""
 
     def identity(self) -> str:
-        """Return what differs whenever the rows of a record would."""
+        """Return a hash of everything that determines the rows."""
         ...
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
-        """Return the rows of some records."""
+        """Encode records as rows."""
         ...
 
 
 class PairEncoder:
-    """Sources and targets, by one tokenizer or by two.
+    """Sources and targets, with one or two tokenizers.
 
-    With `tags` a record's third field is the language of its target, and the source begins with that language's tag.
+    With `tags` a record's third field is the target language, and the source begins with the tag of that language.
     """
 
     columns = 2
-    bounded = True
+    limits_length = True
 
     def __init__(
         self, source: Tokenizer, target: Tokenizer | None = None, *, tags: Mapping[str, int] | None = None
@@ -66,16 +66,16 @@ class PairEncoder:
         self.largest_id = max(self._source.vocab_size, self._target.vocab_size) - 1
 
     def identity(self) -> str:
-        """Return what differs whenever the rows of a record would."""
+        """Return a hash of everything that determines the rows."""
         return identity(f"pairs {sorted(self._tags.items())}", self._source, self._target)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
-        """Return the rows of some records."""
+        """Encode records as rows."""
         sources = self._source.encode_batch([text(record.fields[0]) for record in records])
         targets = self._target.encode_batch([text(record.fields[1]) for record in records])
         if self._tags:
             sources = [[self._tag(record), *row] for record, row in zip(records, sources, strict=True)]
-        keys = [key_of(record.key or text(record.fields[0])) for record in records]
+        keys = [split_key(record.key or text(record.fields[0])) for record in records]
         return [Row(row, key) for row, key in zip(zip(sources, targets, strict=True), keys, strict=True)]
 
     def _tag(self, record: Record) -> int:
@@ -83,44 +83,44 @@ class PairEncoder:
         if language not in self._tags:
             known = ", ".join(self._tags)
             raise InputError(
-                f"{record.place}: {unknown_name(language, self._tags, what='language')}: data.languages are {known}"
+                f"{record.location}: {unknown_name(language, self._tags, what='language')}: data.languages are {known}"
             )
         return self._tags[language]
 
 
 class TextEncoder:
-    """Running text; `with_ends` puts the end token behind every document."""
+    """Running text; `append_end` appends the end token to every document."""
 
     columns = 1
-    bounded = False
+    limits_length = False
 
-    def __init__(self, tokenizer: Tokenizer, *, with_ends: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, append_end: bool) -> None:
         self._tokenizer = tokenizer
-        self._end = tokenizer.end_id if with_ends else None
-        if with_ends and self._end is None:
-            raise SettingsError("this tokenizer has no end token, which has to stand behind every document")
+        self._end = tokenizer.end_id if append_end else None
+        if append_end and self._end is None:
+            raise SettingsError("this tokenizer has no end token, which every document needs")
         self.largest_id = tokenizer.vocab_size - 1
 
     def identity(self) -> str:
-        """Return what differs whenever the rows of a record would."""
+        """Return a hash of everything that determines the rows."""
         return identity(f"text {self._end}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
-        """Return the rows of some records."""
+        """Encode records as rows."""
         rows = self._tokenizer.encode_batch([text(record.fields[0]) for record in records])
         for row, record in zip(rows, records, strict=True):
             if record.ends and self._end is not None:
                 row.append(self._end)
         return [
-            Row((row,), key_of(text(record.fields[0])), record.document)
+            Row((row,), split_key(text(record.fields[0])), record.document)
             for row, record in zip(rows, records, strict=True)
         ]
 
 
-class LabelledEncoder:
-    """Texts, or pairs of texts, with a label."""
+class LabeledEncoder:
+    """Texts, or pairs of texts, with a label each."""
 
-    bounded = True
+    limits_length = True
 
     def __init__(self, tokenizer: Tokenizer, labels: Labels, *, pairs: bool = False) -> None:
         self._tokenizer, self._labels = tokenizer, labels
@@ -128,63 +128,67 @@ class LabelledEncoder:
         self.largest_id = tokenizer.vocab_size - 1
 
     def identity(self) -> str:
-        """Return what differs whenever the rows of a record would."""
-        return identity(f"labelled {self.columns} {self._labels.names!r}", self._tokenizer)
+        """Return a hash of everything that determines the rows."""
+        return identity(f"labeled {self.columns} {self._labels.names!r}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
-        """Return the rows of some records."""
+        """Encode records as rows."""
         sides = [
             self._tokenizer.encode_batch([text(record.fields[column]) for record in records])
             for column in range(self.columns)
         ]
         return [
-            Row(tuple(row), key_of(text(record.fields[0])), self._labels.id_of(text(record.fields[-1]), record.place))
+            Row(
+                tuple(row),
+                split_key(text(record.fields[0])),
+                self._labels.id_of(text(record.fields[-1]), record.location),
+            )
             for record, *row in zip(records, *sides, strict=True)
         ]
 
 
 class TaggedEncoder:
-    """Words with a label each: a second sequence holds one more than the label's id at the first token of a word."""
+    """Words with a label each: the second sequence holds the label id + 1 at the first token of every word."""
 
     columns = 2
-    bounded = True
+    limits_length = True
 
     def __init__(self, tokenizer: Tokenizer, labels: Labels) -> None:
         self._tokenizer, self._labels = tokenizer, labels
         self.largest_id = max(tokenizer.vocab_size - 1, len(labels))
 
     def identity(self) -> str:
-        """Return what differs whenever the rows of a record would."""
+        """Return a hash of everything that determines the rows."""
         return identity(f"tagged {self._labels.names!r}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
-        """Return the rows of some records."""
+        """Encode records as rows."""
         return [self._row(record) for record in records]
 
     def _row(self, record: Record) -> Row:
         words, names = record.fields
         if len(words) != len(names):
-            raise InputError(f"{record.place}: {len(words)} words have {len(names)} labels: each needs one")
+            raise InputError(f"{record.location}: {len(words)} words but {len(names)} labels: each word needs one")
         ids: list[int] = []
         tags: list[int] = []
-        for pieces, name in zip(self._tokenizer.encode_batch(spaced(words)), names, strict=True):
-            tags += [self._labels.id_of(name, record.place) + 1, *[CONTINUED] * (len(pieces) - 1)][: len(pieces)]
+        for pieces, name in zip(self._tokenizer.encode_batch(space_words(words)), names, strict=True):
+            tags += [self._labels.id_of(name, record.location) + 1, *[CONTINUATION] * (len(pieces) - 1)][: len(pieces)]
             ids += pieces
-        return Row((ids, tags), key_of(" ".join(words)))
+        return Row((ids, tags), split_key(" ".join(words)))
 
 
-def spaced(words: Sequence[str]) -> list[str]:
-    """Return words as they are spelled one by one: each but the first brings its blank along, as in running text."""
+def space_words(words: Sequence[str]) -> list[str]:
+    """Return words as they are tokenized one by one: each but the first with a leading space, as in running text."""
     return [f" {word}" if number else word for number, word in enumerate(words)]
 
 
 def text(field: Field) -> str:
-    """Return a field that is a text; the corpus was made so."""
+    """Return a field that must be a text; the corpus guarantees it."""
     if not isinstance(field, str):
-        raise TypeError("a list of texts stands where one text is needed")
+        raise TypeError("expected a text, got a list of texts")
     return field
 
 
 def identity(kind: str, *tokenizers: Tokenizer) -> str:
-    """Return a fingerprint of an encoder."""
+    """Return a hash of an encoder."""
     return sha256("\0".join([kind, *(tokenizer.to_json() for tokenizer in tokenizers)]).encode()).hexdigest()

@@ -1,20 +1,20 @@
-"""The names of classes, and their ids: sorted, so that they do not depend on the order of the data."""
+"""Class labels and their ids: sorted by name, so that ids do not depend on the order of the data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sightline.errors import InputError
 from sightline.settings import unknown_name
-from sightline.text.files import Place
+from sightline.text.files import Location
 from sightline.text.record import Record
 
-MOST = 10_000
-"""More different labels than this are not labels but texts in the wrong column."""
+MAX_LABELS = 10_000
+"""More distinct labels than this are probably texts in the wrong column."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Every class a model tells apart."""
+    """The classes of a classifier, by id."""
 
     names: tuple[str, ...]
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -23,24 +23,26 @@ class Labels:
         object.__setattr__(self, "_ids", {name: id_ for id_, name in enumerate(self.names)})
 
     @classmethod
-    def found_in(cls, records: Iterable[Record]) -> "Labels":
+    def collect(cls, records: Iterable[Record]) -> "Labels":
         """Collect the labels of a corpus: the last field of each record."""
         names: set[str] = set()
         for record in records:
             last = record.fields[-1]
             names.update((last,) if isinstance(last, str) else last)
-            if len(names) > MOST:
-                raise InputError(f"{record.place}: more than {MOST:,} labels: is that the column of the labels?")
+            if len(names) > MAX_LABELS:
+                raise InputError(
+                    f"{record.location}: more than {MAX_LABELS:,} distinct labels: is this the label column?"
+                )
         if len(names) < 2:
-            raise InputError(f"there is only the label {next(iter(names), '')!r}: two or more are needed to learn from")
+            raise InputError(f"the only label is {next(iter(names), '')!r}: training needs two or more")
         return cls(tuple(sorted(names)))
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def id_of(self, name: str, place: Place) -> int:
-        """Return the id of a label, or say where an unknown one stands."""
+    def id_of(self, name: str, location: Location) -> int:
+        """Return the id of a label, refusing an unknown one with its location."""
         if name not in self._ids:
             known = ", ".join(self.names[:20]) + (", …" if len(self.names) > 20 else "")
-            raise InputError(f"{place}: {unknown_name(name, self.names, what='label')}: the model knows {known}")
+            raise InputError(f"{location}: {unknown_name(name, self.names, what='label')}: the model knows {known}")
         return self._ids[name]

@@ -1,8 +1,7 @@
-"""Hide words to be found again (Devlin et al. 2019, 3.1): of 15 % of the tokens, 80 % are masked, 10 % are replaced by
-a random token and 10 % stay.
+"""Dynamic masking for masked language modeling (Devlin et al. 2019, 3.1).
 
-Which ones is a pure function of (seed, epoch, example): other ones in every epoch, the same ones after a resume, on
-any rank and in any batch.
+Of the selected 15 % of tokens, 80 % become the mask token, 10 % a random token, and 10 % stay. The selection is a pure
+function of (seed, epoch, example): different in every epoch, the same after a resume, on any rank and in any batch.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,36 +14,40 @@ from numpy import ndarray
 
 from sightline.errors import SettingsError
 from sightline.settings import Checks
-from sightline.text.batch import Framed, MaskedBatch, padded
-from sightline.text.chance import bits, share
+from sightline.text.batch import BertInputs, MaskedBatch, pad
+from sightline.text.stateless_random import random_bits, uniform
 from sightline.text.tokenizer import Tokenizer
 
-WHICH, HOW, WHAT = 5, 6, 7
-"""Draws of their own."""
+SELECTION, ACTION, RANDOM_TOKEN = 5, 6, 7
+"""Independent random streams."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingSettings:
-    """How much is hidden, and how."""
+    """How many tokens are masked, and how."""
 
-    chosen: float = field(default=0.15, metadata={"help": "share of the tokens to be found again"})
-    masked: float = field(default=0.8, metadata={"help": "share of those that become the mask"})
-    randomised: float = field(default=0.1, metadata={"help": "share of those that become a random token"})
+    mask_rate: float = field(default=0.15, metadata={"help": "mask rate: share of tokens selected for prediction"})
+    mask_prob: float = field(
+        default=0.8, metadata={"help": "mask probability: share of selected tokens replaced by the mask token"}
+    )
+    random_prob: float = field(
+        default=0.1, metadata={"help": "random-token probability: share of selected tokens replaced by a random token"}
+    )
 
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        checks.between(0, 1, chosen=self.chosen, masked=self.masked, randomised=self.randomised)
-        checks.that(self.masked + self.randomised <= 1, "masked and randomised together are more than 1")
+        checks.between(0, 1, mask_rate=self.mask_rate, mask_prob=self.mask_prob, random_prob=self.random_prob)
+        checks.that(self.mask_prob + self.random_prob <= 1, "mask_prob and random_prob add up to more than 1")
         checks.done()
 
 
 class Masker:
-    """Hides tokens of framed texts; special tokens are never chosen and never put in."""
+    """Masks tokens of BERT inputs; special tokens are never selected and never drawn as replacements."""
 
     def __init__(self, tokenizer: Tokenizer, settings: MaskingSettings, *, seed: int) -> None:
         if tokenizer.mask_id is None or tokenizer.pad_id is None:
-            raise SettingsError("this tokenizer has no mask or no padding token, which are needed to hide words")
+            raise SettingsError("this tokenizer has no mask or no padding token, which masking needs")
         self._mask_id, self._pad_id = tokenizer.mask_id, tokenizer.pad_id
         self._settings, self._seed = settings, seed
         self._special = np.array(sorted(tokenizer.special_ids), dtype=np.int64)
@@ -52,52 +55,54 @@ class Masker:
 
     def batch(
         self,
-        framed: Framed,
+        bert_inputs: BertInputs,
         examples: Int[ndarray, " B"],
         *,
         epoch: int,
         not_next: Bool[ndarray, " B"] | None = None,
     ) -> MaskedBatch:
-        """Return a batch with some tokens hidden; `examples` number the texts within the epoch."""
-        ids, lengths = padded(framed.ids, pad_id=self._pad_id)
-        segments, _ = padded(framed.segments, pad_id=0)
+        """Return a masked batch; `examples` are the indices of the texts within the epoch."""
+        ids, lengths = pad(bert_inputs.ids, pad_id=self._pad_id)
+        segments, _ = pad(bert_inputs.segments, pad_id=0)
         original = ids.numpy()
-        chosen = self.chosen(original, examples, epoch=epoch)
-        hidden = np.where(chosen, self.hidden(original, examples, epoch=epoch), original)
+        selected = self.select(original, examples, epoch=epoch)
+        masked = np.where(selected, self.draw_replacements(original, examples, epoch=epoch), original)
         return MaskedBatch(
-            torch.from_numpy(hidden),
+            torch.from_numpy(masked),
             lengths,
             segments,
-            torch.from_numpy(chosen),
-            torch.from_numpy(original[chosen]),
+            torch.from_numpy(selected),
+            torch.from_numpy(original[selected]),
             None if not_next is None else torch.from_numpy(not_next.astype(np.int64)),
         )
 
-    def chosen(self, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int) -> Bool[ndarray, "B T"]:
-        """Choose the share of each text's tokens, at least one where there is one."""
-        free = ~np.isin(ids, self._special)
-        n_free = free.sum(axis=1, keepdims=True)
-        wanted = np.where(n_free > 0, np.maximum(1, np.rint(self._settings.chosen * n_free)), 0)
-        draws = np.where(free, self._draws(WHICH, ids, examples, epoch=epoch), np.iinfo(np.uint64).max)
+    def select(self, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int) -> Bool[ndarray, "B T"]:
+        """Select `mask_rate` of each text's tokens, at least one if there is any."""
+        maskable = ~np.isin(ids, self._special)
+        n_maskable = maskable.sum(axis=1, keepdims=True)
+        n_selected = np.where(n_maskable > 0, np.maximum(1, np.rint(self._settings.mask_rate * n_maskable)), 0)
+        draws = np.where(maskable, self._draws(SELECTION, ids, examples, epoch=epoch), np.iinfo(np.uint64).max)
         ranks = draws.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        return free & (ranks < wanted)
+        return maskable & (ranks < n_selected)
 
-    def hidden(self, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int) -> Int[ndarray, "B T"]:
-        """Return what stands in the place of each token if it is chosen."""
-        how = share(self._seed, epoch, HOW, *places(ids, examples))
-        what = self._draws(WHAT, ids, examples, epoch=epoch) % np.uint64(len(self._ordinary))
-        instead = np.where(how < self._settings.masked + self._settings.randomised, self._ordinary[what], ids)
-        return np.where(how < self._settings.masked, self._mask_id, instead)
+    def draw_replacements(
+        self, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int
+    ) -> Int[ndarray, "B T"]:
+        """Draw the replacement of each token, used where it is selected."""
+        action = uniform(self._seed, epoch, ACTION, *coordinates(ids, examples))
+        index = self._draws(RANDOM_TOKEN, ids, examples, epoch=epoch) % np.uint64(len(self._ordinary))
+        unmasked = np.where(action < self._settings.mask_prob + self._settings.random_prob, self._ordinary[index], ids)
+        return np.where(action < self._settings.mask_prob, self._mask_id, unmasked)
 
-    def _draws(self, draw: int, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int) -> ndarray:
-        return bits(self._seed, epoch, draw, *places(ids, examples))
+    def _draws(self, stream: int, ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"], *, epoch: int) -> ndarray:
+        return random_bits(self._seed, epoch, stream, *coordinates(ids, examples))
 
 
-def places(ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"]) -> Sequence[ndarray]:
-    """Return the numbers that tell every token of every text from all others."""
+def coordinates(ids: Int[ndarray, "B T"], examples: Int[ndarray, " B"]) -> Sequence[ndarray]:
+    """Return the example and position of every token, which identify it within the epoch."""
     return examples[:, None], np.arange(ids.shape[1])[None, :]
 
 
 def ordinary_ids(vocab_size: int, special_ids: Collection[int]) -> Int[ndarray, " n"]:
-    """Return every id that is text."""
+    """Return every id that is not a special token."""
     return np.setdiff1d(np.arange(vocab_size), np.array(sorted(special_ids), dtype=np.int64))

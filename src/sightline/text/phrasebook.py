@@ -1,8 +1,8 @@
-"""A corpus the program makes itself: phrases in several languages, from CLDR through `babel`.
+"""A synthetic parallel corpus: phrases in several languages, generated from CLDR with `babel`.
 
-A `Phrase` is a meaning (this date, that sum of money); `text` says it in a language. Nothing is downloaded, and the
-translations are real ones, word order included: "March 14, 2026" is "14. März 2026". Every name (of a country, a unit,
-a month) stands in the training part; what is unseen is its combination with numbers, days and other names.
+A `Phrase` is a meaning (a date, an amount of money); `text` renders it in a language. Nothing is downloaded, and the
+translations are real, including word order: "March 14, 2026" is "14. März 2026". Every name (of a country, a unit, a
+month) occurs in the training set; the unseen phrases combine them with other numbers, days and names.
 """
 
 import datetime
@@ -21,7 +21,7 @@ COUNTRIES = (
     "HU", "IE", "IL", "IN", "IS", "IT", "JP", "KE", "KR", "MA", "MX", "NL", "NO", "NZ", "PE", "PL", "PT", "RO", "RU",
     "SE", "TH", "TR", "TZ", "UA", "US", "VN", "ZA",
 )  # fmt: skip
-TONGUES = (
+NAMED_LANGUAGES = (
     "ar", "bg", "cs", "da", "de", "el", "en", "es", "fi", "fr", "he", "hi", "hu", "it", "ja", "ko", "nl", "no", "pl",
     "pt", "ro", "ru", "sv", "th", "tr", "uk", "vi", "zh",
 )  # fmt: skip
@@ -32,111 +32,113 @@ UNITS = (
     "mass-gram", "mass-pound", "volume-liter", "volume-milliliter", "temperature-celsius", "speed-kilometer-per-hour",
     "energy-kilocalorie", "digital-gigabyte",
 )  # fmt: skip
-Span = Literal["day", "week"]
-SPANS: dict[Span, int] = {"day": 1, "week": 7}
-"""Days of each."""
+TimeUnit = Literal["day", "week"]
+TIME_UNITS: dict[TimeUnit, int] = {"day": 1, "week": 7}
+"""Length of each in days."""
 FIRST_YEAR, LAST_YEAR = 1950, 2049
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A meaning: what kind of thing is said, and the particulars."""
+    """A meaning: the kind of phrase, and its values."""
 
     kind: str
-    particulars: tuple[str | int, ...]
+    values: tuple[str | int, ...]
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a bare name, which can only be known by heart."""
-        return self.kind in ("country", "tongue")
+        """Whether it is a bare name, which can only be memorized."""
+        return self.kind in ("country", "language")
 
     @property
     def year(self) -> int | None:
         """The year of a date."""
-        return int(self.particulars[0]) if self.kind.startswith("date") else None
+        return int(self.values[0]) if self.kind.startswith("date") else None
 
     def text(self, language: str) -> str:
-        """Say it, with plain spaces, as people type them."""
-        return " ".join(SAY[self.kind](locale_of(language), *self.particulars).split())
+        """Return the text in a language, with plain spaces."""
+        return " ".join(FORMATTERS[self.kind](locale_of(language), *self.values).split())
 
 
 @lru_cache
 def locale_of(language: str) -> Locale:
-    """Return what CLDR knows of a language."""
+    """Return the CLDR locale of a language."""
     return Locale.parse(language)
 
 
-def say_date(locale: Locale, year: int, month: int, day: int, style: str) -> str:
-    """Say a day, with or without its weekday."""
+def format_date(locale: Locale, year: int, month: int, day: int, style: str) -> str:
+    """Format a date, with or without its weekday."""
     return dates.format_date(datetime.date(year, month, day), style, locale=locale)
 
 
-def say_time(locale: Locale, hour: int, minute: int) -> str:
-    """Say a time of day."""
+def format_time(locale: Locale, hour: int, minute: int) -> str:
+    """Format a time of day."""
     return dates.format_time(datetime.time(hour, minute), "short", locale=locale)
 
 
-def say_distance(locale: Locale, span: Span, count: int) -> str:
-    """Say how long ago something was, or when it will be."""
-    delta = datetime.timedelta(days=count * SPANS[span])
-    return dates.format_timedelta(delta, granularity=span, threshold=1000, add_direction=True, locale=locale)
+def format_relative_time(locale: Locale, unit: TimeUnit, count: int) -> str:
+    """Format a time relative to now, past or future."""
+    delta = datetime.timedelta(days=count * TIME_UNITS[unit])
+    return dates.format_timedelta(delta, granularity=unit, threshold=1000, add_direction=True, locale=locale)
 
 
-def say_money(locale: Locale, cents: int, currency: str) -> str:
-    """Say a sum of money."""
+def format_money(locale: Locale, cents: int, currency: str) -> str:
+    """Format an amount of money."""
     return numbers.format_currency(cents / 100, currency, locale=locale, format_type="name")
 
 
-def say_amount(locale: Locale, count: int, unit: str) -> str:
-    """Say so many of a unit."""
+def format_amount(locale: Locale, count: int, unit: str) -> str:
+    """Format a quantity with its unit."""
     return units.format_unit(count, unit, "long", locale=locale)
 
 
-def say_countries(locale: Locale, *codes: str) -> str:
-    """Say the names of countries, as a list where there are several."""
+def format_countries(locale: Locale, *codes: str) -> str:
+    """Format country names, as a list if there are several."""
     return lists.format_list([locale.territories[code] for code in codes], locale=locale)
 
 
-def say_tongues(locale: Locale, *codes: str) -> str:
-    """Say the names of languages, as a list where there are several."""
+def format_languages(locale: Locale, *codes: str) -> str:
+    """Format language names, as a list if there are several."""
     return lists.format_list([locale.languages[code] for code in codes], locale=locale)
 
 
-SAY: dict[str, Callable[..., str]] = {
-    "date": say_date,
-    "date_full": say_date,
-    "time": say_time,
-    "distance": say_distance,
-    "money": say_money,
-    "amount": say_amount,
-    "country": say_countries,
-    "countries": say_countries,
-    "tongue": say_tongues,
-    "tongues": say_tongues,
+FORMATTERS: dict[str, Callable[..., str]] = {
+    "date": format_date,
+    "date_full": format_date,
+    "time": format_time,
+    "distance": format_relative_time,
+    "money": format_money,
+    "amount": format_amount,
+    "country": format_countries,
+    "countries": format_countries,
+    "language": format_languages,
+    "languages": format_languages,
 }
 
 
-def names() -> list[Phrase]:
+def bare_names() -> list[Phrase]:
     """Return every bare name."""
-    return [Phrase("country", (code,)) for code in COUNTRIES] + [Phrase("tongue", (code,)) for code in TONGUES]
+    return [Phrase("country", (code,)) for code in COUNTRIES] + [
+        Phrase("language", (code,)) for code in NAMED_LANGUAGES
+    ]
 
 
-def draw(chance: random.Random) -> Phrase:
-    """Think of something to say."""
-    kind = chance.choice([kind for kind in SAY if kind not in ("country", "tongue")])
+def draw_phrase(rng: random.Random) -> Phrase:
+    """Draw a random phrase."""
+    kind = rng.choice([kind for kind in FORMATTERS if kind not in ("country", "language")])
     if kind.startswith("date"):
-        first = datetime.date(chance.randint(FIRST_YEAR, LAST_YEAR), 1, 1)
-        day = first + datetime.timedelta(days=chance.randrange(365))
+        first = datetime.date(rng.randint(FIRST_YEAR, LAST_YEAR), 1, 1)
+        day = first + datetime.timedelta(days=rng.randrange(365))
         return Phrase(kind, (day.year, day.month, day.day, "full" if kind == "date_full" else "long"))
     if kind == "time":
-        return Phrase(kind, (chance.randrange(24), chance.randrange(60)))
+        return Phrase(kind, (rng.randrange(24), rng.randrange(60)))
     if kind == "distance":
-        return Phrase(kind, (chance.choice(list(SPANS)), chance.choice([-1, 1]) * chance.randint(2, 99)))
+        return Phrase(kind, (rng.choice(list(TIME_UNITS)), rng.choice([-1, 1]) * rng.randint(2, 99)))
     if kind == "money":
-        return Phrase(kind, (chance.randint(1, 99_999), chance.choice(CURRENCIES)))
+        return Phrase(kind, (rng.randint(1, 99_999), rng.choice(CURRENCIES)))
     if kind == "amount":
-        return Phrase(kind, (chance.randint(1, 999), chance.choice(UNITS)))
-    return Phrase(kind, tuple(chance.sample(COUNTRIES if kind == "countries" else TONGUES, chance.randint(2, 3))))
+        return Phrase(kind, (rng.randint(1, 999), rng.choice(UNITS)))
+    return Phrase(kind, tuple(rng.sample(COUNTRIES if kind == "countries" else NAMED_LANGUAGES, rng.randint(2, 3))))
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """What is learned from, and what is asked afterwards: no text of the second is in the first, in any language."""
+    """Training and unseen phrases: no text of an unseen phrase is in the training set, in any language."""
 
     train: tuple[Phrase, ...]
     unseen: tuple[Phrase, ...]
@@ -160,39 +162,39 @@ class Phrasebook:
 def make_phrasebook(
     *, n_train: int, n_unseen: int, seed: int = 0, languages: Sequence[str] = LANGUAGES, n_unseen_years: int = 10
 ) -> Phrasebook:
-    """Draw different phrases, dates of some years among the unseen ones only; the same seed gives the same book.
+    """Draw distinct phrases; dates of some years are unseen only. The same seed gives the same phrasebook.
 
-    No two phrases share a text in any of the languages, so no source has two answers.
+    No two phrases share a text in any of the languages, so no source has two translations.
     """
-    chance = random.Random(seed)  # noqa: S311 - no secret hangs on it
-    unseen_years = frozenset(chance.sample(range(FIRST_YEAR, LAST_YEAR + 1), n_unseen_years))
+    rng = random.Random(seed)  # noqa: S311 - not used for security
+    unseen_years = frozenset(rng.sample(range(FIRST_YEAR, LAST_YEAR + 1), n_unseen_years))
     train: dict[Phrase, None] = {}
     unseen: dict[Phrase, None] = {}
-    said: set[str] = set()
-    for name in names():
+    seen: set[str] = set()
+    for name in bare_names():
         train[name] = None
-        said.update(name.text(language) for language in languages)
+        seen.update(name.text(language) for language in languages)
     while len(train) < n_train or len(unseen) < n_unseen:
-        phrase = draw(chance)
+        phrase = draw_phrase(rng)
         texts = {phrase.text(language) for language in languages}
-        if texts & said:  # said already, or said by another phrase in some language: no use as a question
+        if texts & seen:  # a duplicate, or ambiguous in some language
             continue
-        said |= texts
-        is_unseen = phrase.year in unseen_years or chance.random() * (n_train + n_unseen) < n_unseen
-        place, limit = (unseen, n_unseen) if is_unseen else (train, n_train)
-        if len(place) < limit:
-            place[phrase] = None
+        seen |= texts
+        is_unseen = phrase.year in unseen_years or rng.random() * (n_train + n_unseen) < n_unseen
+        split, limit = (unseen, n_unseen) if is_unseen else (train, n_train)
+        if len(split) < limit:
+            split[phrase] = None
     return Phrasebook(tuple(train), tuple(unseen))
 
 
 def directions(languages: Sequence[str] = LANGUAGES) -> list[tuple[str, str]]:
-    """Return every way to translate."""
+    """Return every translation direction: (source, target)."""
     return [(source, target) for source in languages for target in languages if source != target]
 
 
 def translations(phrases: Iterable[Phrase], languages: Sequence[str] = LANGUAGES) -> Iterator[Pair]:
     """Yield every phrase in every direction."""
     for phrase in phrases:
-        said = {language: phrase.text(language) for language in languages}
+        texts = {language: phrase.text(language) for language in languages}
         for source, target in directions(languages):
-            yield Pair(said[source], said[target], source, target)
+            yield Pair(texts[source], texts[target], source, target)

@@ -1,24 +1,24 @@
-"""One entry of a corpus as text, with the place it comes from."""
+"""One record of a corpus: its texts, with the file and line they come from."""
 
 from typing import NamedTuple
 
-from sightline.text.files import Place
+from sightline.text.files import Location
 
 Field = str | tuple[str, ...]
 """A text, or a list of them: the turns of a dialogue, the words of a tagged sentence."""
 
 
 class Record(NamedTuple):
-    """What one line (or document) of a corpus says."""
+    """One line, document or chunk of a corpus."""
 
     fields: tuple[Field, ...]
-    place: Place
+    location: Location
     document: int = 0
-    """Which document of a running text this is a part of, counted from 0."""
+    """Document number in running text, from 0."""
     ends: bool = True
-    """Whether the document ends here."""
+    """Whether this is the last record of its document."""
     key: str | None = None
-    """What decides the side of a split, if that is not the first field."""
+    """Split key, if not the first field."""
 
 
 SOURCE_AND_TARGET = ("source", "target")

@@ -1,7 +1,7 @@
-"""The tokens that are not text, and the parts they play.
+"""Special tokens and their roles.
 
-A role is kept as the token's name. Ours have fixed names, so tokenizer.json alone tells them; in a tokenizer from
-elsewhere they are found by the names people use. A model folder's config.json names them all, for those with others.
+Our tokenizers use fixed names, so tokenizer.json alone gives the roles; in other tokenizers they are recognized by
+common names. The config.json of a model folder lists the token of every role, for tokenizers with uncommon names.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,12 +13,12 @@ from sightline.settings import unknown_name
 Role = Literal["pad", "start", "end", "cls", "sep", "mask", "unknown"]
 
 SEQUENCE_TOKENS = ("<pad>", "<s>", "</s>")
-"""For models that write: padding, the start and the end of a sequence."""
+"""For generative models: padding, start and end of a sequence."""
 
 MASKING_TOKENS = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
-"""For models that fill in words: padding, BERT's frame, the mask."""
+"""For masked language models: padding, BERT's [CLS] and [SEP], the mask."""
 
-USUAL_NAMES: dict[Role, tuple[str, ...]] = {
+COMMON_NAMES: dict[Role, tuple[str, ...]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
     "start": ("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
     "end": ("</s>", "<eos>", "[EOS]", "<|end_of_text|>", "<|endoftext|>"),
@@ -30,20 +30,20 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
 
 
 def tag_token(language: str) -> str:
-    """Return the special token that stands before a source to be translated into a language: "<2de>"."""
+    """Return the target-language tag that a multilingual source begins with: "<2de>"."""
     return f"<2{language}>"
 
 
-def recognised_roles(special_tokens: Collection[str]) -> dict[str, str]:
-    """Find the roles of tokens by their usual names; a role nobody plays is left out."""
+def recognize_roles(special_tokens: Collection[str]) -> dict[str, str]:
+    """Find the roles of special tokens by their common names; roles without a token are left out."""
     found = {
-        role: next((name for name in names if name in special_tokens), None) for role, names in USUAL_NAMES.items()
+        role: next((name for name in names if name in special_tokens), None) for role, names in COMMON_NAMES.items()
     }
     return {role: name for role, name in found.items() if name is not None}
 
 
-def checked_roles(roles: Mapping[str, object], vocabulary: Collection[str]) -> dict[str, str]:
-    """Return roles that someone wrote down, refusing unknown ones and tokens that do not exist."""
+def check_roles(roles: Mapping[str, object], vocabulary: Collection[str]) -> dict[str, str]:
+    """Return the given roles, refusing unknown roles and missing tokens."""
     checked: dict[str, str] = {}
     for role, token in roles.items():
         if role not in get_args(Role):

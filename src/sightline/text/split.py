@@ -1,7 +1,7 @@
-"""Set some examples aside to validate on, so that no source sentence is on both sides.
+"""Hold out a validation set, so that no source sentence is in both splits.
 
-Examples with the same source (in whatever case and spacing) have one key and stay together. The keys, shuffled by the
-seed, decide alone: the order of the corpus does not matter.
+Examples with the same source (ignoring case and spacing) share a key and stay together. The split depends only on the
+keys and the seed, not on the order of the corpus.
 """
 
 import unicodedata
@@ -11,50 +11,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.text.chance import bits
+from sightline.text.stateless_random import random_bits
 
-SHARE, MOST = 0.01, 2_000
-"""A hundredth of the examples is set aside, and no more than this many."""
+VALIDATION_SHARE, MAX_VALIDATION = 0.01, 2_000
+"""Share of the examples that is held out, and the maximum number."""
 
-LEAST = 20
-"""Examples that are set aside from a small corpus, if that is not more than a tenth of it."""
+MIN_VALIDATION = 20
+"""Examples held out from a small corpus, unless that is more than a tenth of it."""
 
 CHUNK = 1 << 20
-"""Examples looked at at once, so that a large corpus needs no several copies of its keys."""
+"""Examples processed at once, so that the keys of a large corpus are not copied several times."""
 
 
-def key_of(source: str) -> int:
-    """Return 64 bits that sources have in common if they differ in case and spacing only."""
-    normalised = " ".join(unicodedata.normalize("NFKC", source).casefold().split())
-    return int.from_bytes(blake2b(normalised.encode("utf-8"), digest_size=8).digest(), "little")
+def split_key(source: str) -> int:
+    """Return a 64-bit hash that sources share if they differ only in case and spacing."""
+    normalized = " ".join(unicodedata.normalize("NFKC", source).casefold().split())
+    return int.from_bytes(blake2b(normalized.encode("utf-8"), digest_size=8).digest(), "little")
 
 
 def validation_size(n_examples: int) -> int:
-    """Return how many examples to set aside."""
-    return max(1, min(MOST, max(round(SHARE * n_examples), min(LEAST, n_examples // 10))))
+    """Return how many examples to hold out."""
+    return max(1, min(MAX_VALIDATION, max(round(VALIDATION_SHARE * n_examples), min(MIN_VALIDATION, n_examples // 10))))
 
 
-def set_aside(keys: NDArray[np.uint64], *, seed: int, size: int | None = None) -> NDArray[np.bool_]:
-    """Return which examples to validate on: whole groups of one key, `size` examples or a little less."""
-    wanted = validation_size(len(keys)) if size is None else size
+def hold_out(keys: NDArray[np.uint64], *, seed: int, size: int | None = None) -> NDArray[np.bool_]:
+    """Return which examples to hold out: whole groups of one key, `size` examples or slightly fewer."""
+    n_wanted = validation_size(len(keys)) if size is None else size
     ranked = np.empty(len(keys), dtype=np.uint64)
     for start in range(0, len(keys), CHUNK):
-        ranked[start : start + CHUNK] = bits(seed, keys[start : start + CHUNK])
-    groups, counts = lowest_groups(ranked, at_least=4 * wanted)
+        ranked[start : start + CHUNK] = random_bits(seed, keys[start : start + CHUNK])
+    groups, counts = lowest_groups(ranked, at_least=4 * n_wanted)
     if len(groups) < 2:
         raise InputError(
-            "a validation set cannot be split off: there are not two different sentences (or passages of text). "
-            "Give more data, or a file of its own as data.valid"
+            "no validation set can be held out: there are fewer than two distinct sentences (or chunks of text). "
+            "Give more data, or a validation file as data.valid"
         )
-    chosen = groups[fitting(counts, wanted)]
-    side = np.zeros(len(keys), dtype=np.bool_)
+    selected = groups[select_groups(counts, n_wanted)]
+    held_out = np.zeros(len(keys), dtype=np.bool_)
     for start in range(0, len(keys), CHUNK):
-        side[start : start + CHUNK] = np.isin(ranked[start : start + CHUNK], chosen)
-    return side
+        held_out[start : start + CHUNK] = np.isin(ranked[start : start + CHUNK], selected)
+    return held_out
 
 
 def lowest_groups(ranked: NDArray[np.uint64], *, at_least: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the lowest keys and how many examples have each: enough of them, but not all of a large corpus."""
+    """Return the lowest keys and their example counts: enough of them, without sorting all of a large corpus."""
     share = 2.0 * at_least / max(1, len(ranked))
     while share < 1:
         groups, counts = np.unique(ranked[ranked < np.uint64(share * 2.0**64)], return_counts=True)
@@ -64,11 +64,11 @@ def lowest_groups(ranked: NDArray[np.uint64], *, at_least: int) -> tuple[NDArray
     return np.unique(ranked, return_counts=True)
 
 
-def fitting(counts: NDArray[np.int64], wanted: int) -> list[int]:
-    """Return which groups to take, in order, skipping those that are too large; if all are, the smallest."""
+def select_groups(counts: NDArray[np.int64], n_wanted: int) -> list[int]:
+    """Return which groups to hold out, in order, skipping those that are too large; if all are, the smallest."""
     taken, total = [], 0
     for group, count in enumerate(counts.tolist()):
-        if total + count <= wanted:
+        if total + count <= n_wanted:
             taken.append(group)
             total += count
     if not taken:

@@ -1,6 +1,6 @@
-"""JSON that someone else wrote, read without surprises: no key twice, no NaN, no more parts than anyone means.
+"""Strict parsing of untrusted JSON: no duplicate keys, no NaN, a bounded number of elements.
 
-Python's parser is lenient about the first two and spends up to thirty times the file's size on the third.
+Python's parser accepts the first two and spends up to thirty times the file's size on the third.
 """
 
 import json
@@ -9,16 +9,16 @@ from typing import NoReturn
 from sightline.errors import InputError
 
 # The largest tokenizers in use have about half a million lists and a million and a half commas.
-MOST = {b"{": 100_000, b"[": 1_000_000, b",": 2_000_000}
+MAX_MARKS = {b"{": 100_000, b"[": 1_000_000, b",": 2_000_000}
 
 
 def parse_json(data: bytes) -> object:
-    """Return what the JSON says, or refuse it in one sentence."""
-    for mark, most in MOST.items():
-        if data.count(mark) > most:
-            raise InputError(f"this JSON has more than {most:,} {mark.decode()!r}: no model needs so many")
+    """Return what the JSON says, or refuse it with a one-line message."""
+    for mark, limit in MAX_MARKS.items():
+        if data.count(mark) > limit:
+            raise InputError(f"this JSON has more than {limit:,} {mark.decode()!r}: too many for a model")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=without_duplicates, parse_constant=refuse_constant)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant)
     except UnicodeDecodeError as error:
         raise InputError(f"this is not JSON: byte {error.start:,} is not UTF-8") from None
     except RecursionError:
@@ -28,23 +28,23 @@ def parse_json(data: bytes) -> object:
 
 
 def parse_object(data: bytes) -> dict[str, object]:
-    """Return the one object the JSON holds."""
+    """Return the JSON object, refusing any other value."""
     value = parse_json(data)
     if not isinstance(value, dict):
         raise InputError("this JSON is not an object with named entries")
     return value
 
 
-def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object, refusing a key that comes twice: two readers could take different ones."""
+def refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build an object, refusing duplicate keys, of which other parsers may take another one."""
     entries: dict[str, object] = {}
     for key, value in pairs:
         if key in entries:
-            raise InputError(f"the key {key[:60]!r} is there twice")
+            raise InputError(f"duplicate key {key[:60]!r}")
         entries[key] = value
     return entries
 
 
 def refuse_constant(name: str) -> NoReturn:
     """Refuse NaN and Infinity, which are not JSON."""
-    raise InputError(f"{name} is not a number JSON knows")
+    raise InputError(f"{name} is not a JSON number")

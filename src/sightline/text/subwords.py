@@ -1,4 +1,4 @@
-"""Tokenizers of pieces and words: WordPiece, Unigram, whole words. All work on bytes, so all spell every text."""
+"""Train WordPiece, Unigram and word-level tokenizers. All are byte-level, so all can encode any text."""
 
 import json
 from collections import Counter
@@ -8,16 +8,23 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from sightline.text.display import CONTINUES
+from sightline.text.display import SUBWORD_PREFIX
+from sightline.text.pre_tokenization import (
+    byte_characters,
+    byte_pre_tokenizer,
+    check_not_words,
+    check_special_tokens,
+    check_texts,
+    check_vocab_size,
+)
 from sightline.text.special import SEQUENCE_TOKENS
 from sightline.text.tokenizer import Tokenizer
-from sightline.text.words import byte_characters, byte_words, check_no_words, check_room, check_special_tokens, checked
 
-LONGEST_WORD = 24
-"""Bytes of what WordPiece takes for a word."""
+MAX_WORD_BYTES = 24
+"""Maximum length of a word in WordPiece."""
 
 IMPOSSIBLE = -1e6
-"""The score of a piece that no text is cut into."""
+"""Score of a piece that must never be used to segment text."""
 
 
 def train_wordpiece(
@@ -27,35 +34,35 @@ def train_wordpiece(
     special_tokens: Sequence[str] = SEQUENCE_TOKENS,
     split_digits: bool = False,
 ) -> Tokenizer:
-    """Learn WordPiece: each word is cut into the longest pieces there are, from the left.
+    """Train WordPiece: each word is segmented greedily into the longest pieces, from the left.
 
-    Pieces within a word are marked by a character that bytes never become, where BERT's ## could also be text.
+    Pieces inside a word are marked by a character outside the byte alphabet, as BERT's ## could also be text.
     """
     check_special_tokens(special_tokens)
-    check_no_words(special_tokens)
-    check_room(vocab_size, 2 * 256 + len(special_tokens))
-    library = tokenizers.Tokenizer(models.WordPiece(unk_token="", max_input_chars_per_word=LONGEST_WORD))
-    library.pre_tokenizer = short_words(split_digits=split_digits)
-    inside = [CONTINUES + character for character in byte_characters()]
+    check_not_words(special_tokens)
+    check_vocab_size(vocab_size, 2 * 256 + len(special_tokens))
+    backend = tokenizers.Tokenizer(models.WordPiece(unk_token="", max_input_chars_per_word=MAX_WORD_BYTES))
+    backend.pre_tokenizer = short_word_pre_tokenizer(split_digits=split_digits)
+    inside = [SUBWORD_PREFIX + character for character in byte_characters()]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size - len(special_tokens),
         min_frequency=2,
-        # Numbered beforehand: the library would do it in no fixed order, and break ties by number.
+        # Given in order: the backend would number them in no fixed order, and it breaks ties by number.
         special_tokens=[*byte_characters(), *inside],
-        continuing_subword_prefix=CONTINUES,
+        continuing_subword_prefix=SUBWORD_PREFIX,
         show_progress=False,
     )
-    library.train_from_iterator(checked(texts), trainer)
-    learned = library.get_vocab()
+    backend.train_from_iterator(check_texts(texts), trainer)
+    learned = backend.get_vocab()
     tokens = [*special_tokens, *sorted(learned, key=learned.__getitem__)]
     vocabulary = {token: id_ for id_, token in enumerate(tokens)}
     model = models.WordPiece(
         vocab=vocabulary,
         unk_token="",
-        continuing_subword_prefix=CONTINUES,
-        max_input_chars_per_word=LONGEST_WORD,
+        continuing_subword_prefix=SUBWORD_PREFIX,
+        max_input_chars_per_word=MAX_WORD_BYTES,
     )
-    return assembled(model, special_tokens, short_words(split_digits=split_digits))
+    return assemble(model, special_tokens, short_word_pre_tokenizer(split_digits=split_digits))
 
 
 def train_unigram(
@@ -65,26 +72,26 @@ def train_unigram(
     special_tokens: Sequence[str] = SEQUENCE_TOKENS,
     split_digits: bool = False,
 ) -> Tokenizer:
-    """Learn a unigram model: each word is cut into its most probable pieces (Kudo 2018).
+    """Train a unigram model: each word is segmented into its most probable pieces (Kudo 2018).
 
-    The library adds probabilities up in no fixed order: of pieces that are equally good, another may be kept next time.
+    Not fully deterministic: the backend sums probabilities in no fixed order, so ties between pieces may differ.
     """
     check_special_tokens(special_tokens)
-    check_no_words(special_tokens)
-    check_room(vocab_size, 256 + len(special_tokens))
-    library = tokenizers.Tokenizer(models.Unigram())
-    library.pre_tokenizer = byte_words(split_digits=split_digits)
+    check_not_words(special_tokens)
+    check_vocab_size(vocab_size, 256 + len(special_tokens))
+    backend = tokenizers.Tokenizer(models.Unigram())
+    backend.pre_tokenizer = byte_pre_tokenizer(split_digits=split_digits)
     trainer = trainers.UnigramTrainer(
         vocab_size=vocab_size - len(special_tokens), initial_alphabet=byte_characters(), show_progress=False
     )
-    library.train_from_iterator(checked(texts), trainer)
-    pieces = learned_pieces(library)
+    backend.train_from_iterator(check_texts(texts), trainer)
+    pieces = learned_pieces(backend)
     lowest = min(pieces.values())
     for character in byte_characters():
         pieces.setdefault(character, lowest - 1)
-    # What is no piece of text scores so low that text is never cut into it.
+    # Special tokens score so low that text is never segmented into them.
     vocabulary = [(token, IMPOSSIBLE) for token in special_tokens] + list(pieces.items())
-    return assembled(models.Unigram(vocab=vocabulary), special_tokens, byte_words(split_digits=split_digits))
+    return assemble(models.Unigram(vocab=vocabulary), special_tokens, byte_pre_tokenizer(split_digits=split_digits))
 
 
 def train_words(
@@ -94,41 +101,41 @@ def train_words(
     special_tokens: Sequence[str] = SEQUENCE_TOKENS,
     split_digits: bool = False,
 ) -> Tokenizer:
-    """Make the commonest words tokens, each with the blank before it; any other word is spelled in bytes."""
+    """Make the most frequent words tokens, each with its leading space; any other word is split into bytes."""
     check_special_tokens(special_tokens)
-    check_no_words(special_tokens)
-    check_room(vocab_size, 256 + len(special_tokens))
-    words = byte_words(split_digits=split_digits)
+    check_not_words(special_tokens)
+    check_vocab_size(vocab_size, 256 + len(special_tokens))
+    pre_tokenizer = byte_pre_tokenizer(split_digits=split_digits)
     counts: Counter[str] = Counter()
-    for text in checked(texts):
-        counts.update(word for word, _ in words.pre_tokenize_str(text))
-    commonest = sorted(counts, key=lambda word: (-counts[word], word))
-    tokens = list(dict.fromkeys([*special_tokens, *byte_characters(), *commonest]))[:vocab_size]
+    for text in check_texts(texts):
+        counts.update(word for word, _ in pre_tokenizer.pre_tokenize_str(text))
+    by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
+    tokens = list(dict.fromkeys([*special_tokens, *byte_characters(), *by_frequency]))[:vocab_size]
     vocabulary = {token: id_ for id_, token in enumerate(tokens)}
-    # A word that is a token is taken whole; without merges any other falls apart into its bytes.
+    # A word in the vocabulary is one token; without merges any other is split into its bytes.
     model = models.BPE(vocab=vocabulary, merges=[], ignore_merges=True)
-    return assembled(model, special_tokens, words)
+    return assemble(model, special_tokens, pre_tokenizer)
 
 
-def short_words(*, split_digits: bool) -> Any:
-    """Return what cuts text into words of `LONGEST_WORD` bytes or less: WordPiece takes their square in time."""
-    short = pre_tokenizers.Split(tokenizers.Regex(rf"[\s\S]{{1,{LONGEST_WORD}}}"), behavior="isolated")
-    return pre_tokenizers.Sequence([byte_words(split_digits=split_digits), short])
+def short_word_pre_tokenizer(*, split_digits: bool) -> Any:
+    """Return a pre-tokenizer for words of at most `MAX_WORD_BYTES`: WordPiece takes quadratic time in their length."""
+    short = pre_tokenizers.Split(tokenizers.Regex(rf"[\s\S]{{1,{MAX_WORD_BYTES}}}"), behavior="isolated")
+    return pre_tokenizers.Sequence([byte_pre_tokenizer(split_digits=split_digits), short])
 
 
-def assembled(model: Any, special_tokens: Sequence[str], words: Any) -> Tokenizer:
-    """Put a tokenizer together from its model and what cuts text into words."""
-    library = tokenizers.Tokenizer(model)
-    library.pre_tokenizer = words
-    unmark = decoders.Replace(tokenizers.Regex(f"^{CONTINUES}"), "")
-    library.decoder = decoders.Sequence([unmark, decoders.ByteLevel()])
-    library.add_special_tokens(
+def assemble(model: Any, special_tokens: Sequence[str], pre_tokenizer: Any) -> Tokenizer:
+    """Build a tokenizer from its model and pre-tokenizer."""
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = pre_tokenizer
+    strip_prefix = decoders.Replace(tokenizers.Regex(f"^{SUBWORD_PREFIX}"), "")
+    backend.decoder = decoders.Sequence([strip_prefix, decoders.ByteLevel()])
+    backend.add_special_tokens(
         [tokenizers.AddedToken(token, special=True, normalized=False) for token in special_tokens]
     )
-    return Tokenizer(library)
+    return Tokenizer(backend)
 
 
-def learned_pieces(library: tokenizers.Tokenizer) -> dict[str, float]:
-    """Return the pieces of a unigram model with their scores, the best first; only its JSON tells them."""
-    scores = {token: round(score, 9) for token, score in json.loads(library.to_str())["model"]["vocab"]}
+def learned_pieces(backend: tokenizers.Tokenizer) -> dict[str, float]:
+    """Return the pieces of a unigram model with their scores, best first; only its JSON holds them."""
+    scores = {token: round(score, 9) for token, score in json.loads(backend.to_str())["model"]["vocab"]}
     return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))

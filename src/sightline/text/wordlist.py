@@ -1,31 +1,31 @@
-"""The whole words of a text, the most frequent first: what people ask about, though models know only pieces of them."""
+"""Count the whole words of a text, for features that need words where models only know subwords."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
-MOST_WORDS = 20_000
-LONGEST = 50
-MOST_COUNTED = 1_000_000
-"""Different words counted before the rare ones are forgotten, so that memory stays bounded."""
+MAX_WORDS = 20_000
+MAX_WORD_LENGTH = 50
+MAX_COUNTED = 1_000_000
+"""Distinct words counted before the rare ones are dropped, so that memory stays bounded."""
 
 
 class WordCounter:
-    """Counts the words of texts that pass by."""
+    """Counts the words of a stream of texts."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def listening(self, texts: Iterable[str]) -> Iterator[str]:
-        """Pass the texts on, counting their words."""
+    def count(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the texts unchanged, counting their words."""
         for text in texts:
-            self._counts.update(word for word in WORD.findall(text) if len(word) <= LONGEST)
-            if len(self._counts) > MOST_COUNTED:
-                self._counts = Counter(dict(self._counts.most_common(MOST_COUNTED // 2)))
+            self._counts.update(word for word in WORD.findall(text) if len(word) <= MAX_WORD_LENGTH)
+            if len(self._counts) > MAX_COUNTED:
+                self._counts = Counter(dict(self._counts.most_common(MAX_COUNTED // 2)))
             yield text
 
     def words(self) -> tuple[str, ...]:
-        """Return the words met most often; of equally frequent ones the first in the alphabet comes first."""
+        """Return the most frequent words, ties in alphabetical order."""
         ranked = sorted(self._counts.items(), key=lambda entry: (-entry[1], entry[0]))
-        return tuple(word for word, _ in ranked[:MOST_WORDS])
+        return tuple(word for word, _ in ranked[:MAX_WORDS])

@@ -1,27 +1,27 @@
-"""What a model did with a text, made visible.
+"""Interpretability: what a model computed for a text.
 
-    trace       the Trace: tokens, probes, steps, and what was found out about them; saved, loaded, as JSON
-    passage     a text as tokens and words            step       one decision and its candidates
-    tree        all that a beam looked at             alignment  which words looked at which
-    readout     the top tokens after every layer      knockouts  what each head is worth
+    trace           the Trace: tokens, activations, steps and analyses; saves, loads, exports JSON
+    tokenized_text  a text as tokens and words            step           one decision and its candidates
+    tree            all hypotheses of a beam search       alignment      links between words, from attention
+    logit_lens      the top tokens after every layer      head_ablation  effect of ablating each head
 
-    look        makes all of these from one pass of a model, as `wishes` ask; `passes` are one for each family
+    run             builds a trace from one forward pass, as `options` ask; `passes` has one class per family
 
-A trace is made by the `.trace()` of a pipeline, holds plain numbers and texts, and knows no model.
+The `.trace()` of a pipeline makes a trace. A trace holds plain numbers and texts, and knows no model.
 """
 
 from sightline.tracing.alignment import Alignment, Link
-from sightline.tracing.knockouts import Knockouts
+from sightline.tracing.head_ablation import HeadAblation
 from sightline.tracing.likelihood import Choice
-from sightline.tracing.look import Sighting, interventions_of, look
-from sightline.tracing.passage import Passage, Token, Word
+from sightline.tracing.logit_lens import LogitLens
+from sightline.tracing.options import DEFAULT, EVERYTHING, TraceOptions
 from sightline.tracing.passes import BertPass, GPTPass, Pass, TransformerPass
-from sightline.tracing.readout import Readout
-from sightline.tracing.search import remembered_search
+from sightline.tracing.run import build_interventions, run_trace
+from sightline.tracing.search import search_with_history
 from sightline.tracing.step import Candidate, Step
+from sightline.tracing.tokenized_text import Token, TokenizedText, Word
 from sightline.tracing.trace import Trace
 from sightline.tracing.tree import Node, Tree
-from sightline.tracing.wishes import DEFAULT, EVERYTHING, Wishes
 from sightline.tracing.word_attention import WordAttention
 
 __all__ = [
@@ -32,22 +32,21 @@ __all__ = [
     "Candidate",
     "Choice",
     "GPTPass",
-    "Knockouts",
+    "HeadAblation",
     "Link",
+    "LogitLens",
     "Node",
     "Pass",
-    "Passage",
-    "Readout",
-    "Sighting",
     "Step",
     "Token",
+    "TokenizedText",
     "Trace",
+    "TraceOptions",
     "TransformerPass",
     "Tree",
-    "Wishes",
     "Word",
     "WordAttention",
-    "interventions_of",
-    "look",
-    "remembered_search",
+    "build_interventions",
+    "run_trace",
+    "search_with_history",
 ]

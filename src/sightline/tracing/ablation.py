@@ -1,4 +1,4 @@
-"""Find out what each head is worth by silencing one after another, many at once in one batch."""
+"""Compute the head ablation: run the model without each head in turn, several heads per batch."""
 
 from collections.abc import Sequence
 
@@ -6,44 +6,51 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightline.model.probe import Action
-from sightline.tracing.capture import Actions, watching
-from sightline.tracing.knockouts import Knockouts
-from sightline.tracing.likelihood import chosen_log_probabilities
+from sightline.model.hooks import Action
+from sightline.tracing.capture import Actions, make_hooks
+from sightline.tracing.head_ablation import HeadAblation
+from sightline.tracing.likelihood import gather_log_probs
+from sightline.tracing.options import Progress
 from sightline.tracing.passes import Pass
 from sightline.tracing.step import Step
-from sightline.tracing.wishes import Progress
 
-TOKENS_AT_ONCE = 4_096
+TOKENS_PER_BATCH = 4_096
 
 
-def knock_out_each(
-    work: Pass, steps: Sequence[Step], *, interventions: Actions, progress: Progress, at_once: int = TOKENS_AT_ONCE
-) -> Knockouts:
-    """Return how the log-probability of every step changes without each head, on top of what is silenced already."""
-    n_heads = work.model.config.n_heads
-    attentions = tuple(name.removesuffix(".mixed") for name in work.points() if name.endswith(".mixed"))
+def ablate_each_head(
+    forward_pass: Pass,
+    steps: Sequence[Step],
+    *,
+    interventions: Actions,
+    progress: Progress,
+    batch_tokens: int = TOKENS_PER_BATCH,
+) -> HeadAblation:
+    """Return how the log-probability of every step changes without each head, given the `interventions` in place."""
+    n_heads = forward_pass.model.config.n_heads
+    attentions = tuple(
+        name.removesuffix(".head_outputs") for name in forward_pass.points() if name.endswith(".head_outputs")
+    )
     rows, ids = [step.row for step in steps], [step.choice.id for step in steps]
-    size = max(1, min(n_heads, at_once // max(1, work.n_rows)))
-    whole = chosen_log_probabilities(work, work.run(watching(interventions)), rows, ids)
+    size = max(1, min(n_heads, batch_tokens // max(1, forward_pass.n_rows)))
+    baseline = gather_log_probs(forward_pass, forward_pass.run(make_hooks(interventions)), rows, ids)
     changes = torch.zeros(len(attentions), n_heads, len(steps))
     for number, name in enumerate(attentions):
         for start in range(0, n_heads, size):
             heads = list(range(start, min(start + size, n_heads)))
-            probe = watching(interventions, {f"{name}.mixed": (one_each(heads),)})
-            hidden = work.run(probe, copies=len(heads), changed=name.partition(".")[0])
-            without = chosen_log_probabilities(work, hidden, rows, ids)
-            changes[number, heads] = (without - whole).float().cpu()
-        progress("knocking out heads", number + 1, len(attentions))
-    return Knockouts(attentions, changes.numpy().astype(np.float32))
+            hooks = make_hooks(interventions, {f"{name}.head_outputs": (ablate_one_per_copy(heads),)})
+            hidden = forward_pass.run(hooks, copies=len(heads), changed=name.partition(".")[0])
+            ablated = gather_log_probs(forward_pass, hidden, rows, ids)
+            changes[number, heads] = (ablated - baseline).float().cpu()
+        progress("ablating heads", number + 1, len(attentions))
+    return HeadAblation(attentions, changes.numpy().astype(np.float32))
 
 
-def one_each(heads: Sequence[int]) -> Action:
-    """Silence another head in each copy."""
+def ablate_one_per_copy(heads: Sequence[int]) -> Action:
+    """Zero one of these heads in each copy of the batch."""
 
-    def silence(_: str, mixed: Tensor) -> Tensor:
-        kept = mixed.new_ones(mixed.shape[:2])
+    def zero(_: str, head_outputs: Tensor) -> Tensor:
+        kept = head_outputs.new_ones(head_outputs.shape[:2])
         kept[range(len(heads)), list(heads)] = 0
-        return mixed * kept[:, :, None, None]
+        return head_outputs * kept[:, :, None, None]
 
-    return silence
+    return zero

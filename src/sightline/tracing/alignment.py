@@ -1,7 +1,7 @@
-"""Which words of a target looked at which words of its source.
+"""Word alignment from cross-attention: which target words attended to which source words.
 
-Attention is not alignment. What a decoder looks at while it writes a word is often, but by no means always, what it
-translates; it may as well look at the end of the sentence, or at the word it will need next. Read it as a hint.
+Attention is not alignment. A decoder often attends to the word it is translating, but not always: it may also attend
+to the end of the sentence, or to the word it will need next. Read the links as a hint.
 """
 
 from collections.abc import Sequence
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from sightline.tracing.passage import Span, word_spans, words_of
+from sightline.tracing.tokenized_text import Span, TokenizedText, word_indices, word_spans
 
 WARNING = (
-    "Attention is not alignment: where a decoder looks while it writes a word is often, but not always, "
-    "what it translates. Read the links as a hint."
+    "Attention is not alignment: a decoder often attends to the word it is translating, but not always. "
+    "Read the links as a hint."
 )
 
-SHARE_OF_BEST = 0.5
-"""A target word is linked to the source word it looked at most, and to any other that got this share of that."""
+MIN_SHARE_OF_BEST = 0.5
+"""A target word is linked to the source word it attends to most, and to any other with this share of that weight."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A word of the source and a word of the target, as spans of characters, and how much attention one gave the other.
+    """A link between a source word and a target word, as character spans, and its attention weight.
 
-    The weight is the share of the target word's attention, mean over its tokens and over the heads of the last layer.
+    The weight is the share of the target word's attention: the mean over its tokens and the heads of the last layer.
     """
 
     source_start: int
@@ -37,16 +37,16 @@ class Link:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The links of a trace, and what they were read from."""
+    """The links of a trace, and the attention they come from."""
 
     links: tuple[Link, ...]
     attention: str
-    """The attention that was averaged over its heads, as `decoder.5.cross_attention`."""
+    """The attention, averaged over its heads: `decoder.5.cross_attention`."""
     warning: str = WARNING
-    """To be shown wherever the links are."""
+    """Show it wherever the links are shown."""
 
 
-def links(
+def find_links(
     attention: Float[np.ndarray, "T S"],
     *,
     source: str,
@@ -54,25 +54,39 @@ def links(
     target: str,
     target_spans: Sequence[Span],
 ) -> tuple[Link, ...]:
-    """Return the links between the words of two texts, in the order of the target."""
+    """Return the links between the words of two texts, in target order."""
     source_words, target_words = word_spans(source), word_spans(target)
     if not source_words:
         return ()
-    looked = np.zeros((len(attention), len(source_words)))
-    for token, word in enumerate(words_of(source_spans, source, source_words)):
+    received = np.zeros((len(attention), len(source_words)))
+    for token, word in enumerate(word_indices(source_spans, source, source_words)):
         if word is not None:
-            looked[:, word] += attention[:, token]
-    places = words_of(target_spans, target, target_words)
+            received[:, word] += attention[:, token]
+    owners = word_indices(target_spans, target, target_words)
     result = []
     for number, (start, end) in enumerate(target_words):
-        rows = [token for token, word in enumerate(places) if word == number]
+        rows = [token for token, word in enumerate(owners) if word == number]
         if not rows:
             continue
-        weights: list[float] = looked[rows].mean(axis=0).tolist()
+        weights: list[float] = received[rows].mean(axis=0).tolist()
         strongest = max(weights)
         result += [
             Link(*source_words[word], start, end, weight)
             for word, weight in enumerate(weights)
-            if weight >= SHARE_OF_BEST * strongest > 0
+            if weight >= MIN_SHARE_OF_BEST * strongest > 0
         ]
     return tuple(result)
+
+
+def build_alignment(
+    attention: Float[np.ndarray, "T S"], source: TokenizedText, target: TokenizedText, *, name: str
+) -> Alignment:
+    """Return the alignment of two texts, from the attention of this name averaged over its heads."""
+    found = find_links(
+        attention,
+        source=source.text,
+        source_spans=[(token.start, token.end) for token in source.tokens],
+        target=target.text,
+        target_spans=[(token.start, token.end) for token in target.tokens],
+    )
+    return Alignment(found, name)

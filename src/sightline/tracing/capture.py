@@ -1,4 +1,4 @@
-"""Catch the values of a pass on their way, as plain arrays."""
+"""Capture the activations of a forward pass as NumPy arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,37 +8,39 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.model import Probe, knock_out
-from sightline.model.probe import Action
+from sightline.model import Hooks, ablate_heads
+from sightline.model.hooks import Action
 from sightline.tracing.passes import Pass
-from sightline.tracing.plan import Plan, is_headed
+from sightline.tracing.plan import Plan, has_heads
 
 Actions = dict[str, tuple[Action, ...]]
 
 
 @dataclass(frozen=True)
-class Captured:
-    """What a pass has shown."""
+class CapturedActivations:
+    """What one forward pass gave."""
 
     hidden: Float[Tensor, "1 T E"]
-    """The last output."""
+    """Output of the last layer."""
     arrays: dict[str, Float[np.ndarray, "..."]]
-    """The probes that were planned, in the order in which the model computed them."""
+    """The planned activations, in the order the model computed them."""
     layers: list[Float[Tensor, "T E"]]
-    """What every layer of the deciding tower handed on, if it is to be read out."""
+    """Output of every layer of the output tower; empty unless the logit lens was asked for."""
     mean_attention: Float[np.ndarray, "T S"] | None
-    """One attention, averaged over its heads, if it was asked for."""
+    """The attention named by `mean_of`, averaged over its heads."""
 
 
-def capture(work: Pass, plan: Plan, *, interventions: Actions, layers: bool, mean_of: str | None = None) -> Captured:
-    """Run a pass once and keep what was planned; with `layers` also every layer's output, and the mean of a point."""
+def capture(
+    forward_pass: Pass, plan: Plan, *, interventions: Actions, layers: bool, mean_of: str | None = None
+) -> CapturedActivations:
+    """Run a forward pass once and keep what the plan lists; with `layers` also every layer's output."""
     arrays: dict[str, Any] = {}
     outputs: list[Tensor] = []
     means: list[Any] = []
-    n_heads = work.model.config.n_heads
+    n_heads = forward_pass.model.config.n_heads
 
     def keep(name: str, value: Tensor) -> None:
-        arrays[name] = array_of(value, plan, name, n_heads)
+        arrays[name] = to_array(value, plan, name, n_heads)
 
     def keep_layer(_: str, value: Tensor) -> None:
         outputs.append(value[0].clone())
@@ -48,35 +50,35 @@ def capture(work: Pass, plan: Plan, *, interventions: Actions, layers: bool, mea
 
     wanted: list[Mapping[str, Sequence[Action]]] = [interventions, dict.fromkeys(plan.shapes, (keep,))]
     if layers:
-        wanted.append(dict.fromkeys(work.layer_outputs, (keep_layer,)))
+        wanted.append(dict.fromkeys(forward_pass.layer_outputs, (keep_layer,)))
     if mean_of is not None:
         wanted.append({mean_of: (keep_mean,)})
-    probe = watching(*wanted)
-    hidden = work.run(probe)
+    hooks = make_hooks(*wanted)
+    hidden = forward_pass.run(hooks)
     if "logits" in plan.shapes:
-        work.logits(hidden, probe=probe)
-    return Captured(hidden, arrays, outputs, means[0] if means else None)
+        forward_pass.logits(hidden, hooks=hooks)
+    return CapturedActivations(hidden, arrays, outputs, means[0] if means else None)
 
 
-def array_of(value: Tensor, plan: Plan, name: str, n_heads: int) -> Float[np.ndarray, "..."]:
-    """Return the value of a point, of the one text there is, as an array of its own."""
+def to_array(value: Tensor, plan: Plan, name: str, n_heads: int) -> Float[np.ndarray, "..."]:
+    """Return the value of a hook point as an array without the batch axis."""
     shape = plan.points[name]
     value = value.reshape(shape)
-    if plan.heads is not None and is_headed(name, shape, n_heads):
+    if plan.heads is not None and has_heads(name, shape, n_heads):
         value = value[list(plan.heads)]
     array: Any = value.float().cpu().numpy()
-    return np.array(array, dtype=np.float32)  # a copy: the model may go on to use its memory for something else
+    return np.array(array, dtype=np.float32)  # a copy: the model may reuse the tensor's memory
 
 
-def watching(*several: Mapping[str, Sequence[Action]]) -> Probe:
-    """Return a probe whose actions are known by name, those of the first mapping first; no pattern is compared."""
-    probe = Probe({})
+def make_hooks(*several: Mapping[str, Sequence[Action]]) -> Hooks:
+    """Return hooks with actions by exact name, those of the first mapping first; no patterns are matched."""
+    hooks = Hooks({})
     for actions in several:
         for name, own in actions.items():
-            probe.found[name] = (*probe.found.get(name, ()), *own)
-    return probe
+            hooks.matches[name] = (*hooks.matches.get(name, ()), *own)
+    return hooks
 
 
-def knocked_out(heads: Mapping[str, Sequence[int]]) -> Actions:
-    """Return what silences heads, by the attention they are in."""
-    return {f"{name}.mixed": (knock_out(*numbers),) for name, numbers in heads.items() if numbers}
+def ablation_actions(heads: Mapping[str, Sequence[int]]) -> Actions:
+    """Return the actions that ablate these heads, given by attention."""
+    return {f"{name}.head_outputs": (ablate_heads(*numbers),) for name, numbers in heads.items() if numbers}

@@ -1,7 +1,7 @@
-"""A trace on disk: trace.json with everything that is text, trace.safetensors with the arrays.
+"""A trace on disk: trace.json with all but the arrays, trace.safetensors with the arrays.
 
-Read by the bundle's readers, which run nothing and believe nothing; written so that at every instant the old trace or
-the new one is there.
+Reading uses the bundle's readers, which execute and trust nothing. Writing is atomic: at every moment either the old
+trace or the new one is there.
 """
 
 import json
@@ -13,37 +13,36 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from sightline.bundle.atomic import place_of, replace_folder
+from sightline.bundle.atomic import current_folder, replace_folder
+from sightline.bundle.files import open_regular, read_limited
 from sightline.bundle.header import FORMAT_KEY, read_header
-from sightline.bundle.manifest import check_format, shortened
-from sightline.bundle.source import open_regular, read_all
+from sightline.bundle.manifest import FORMAT, check_format, shorten
 from sightline.bundle.weights import read_tensor
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.text.strict_json import MOST, parse_object
+from sightline.text.strict_json import MAX_MARKS, parse_object
 
 ENTRIES, ARRAYS = "trace.json", "trace.safetensors"
-FORMAT = 1
-LARGEST = 100_000_000
-"""Bytes of trace.json that are read; that of a thousand tokens has some millions."""
+MAX_JSON_BYTES = 100_000_000
+"""Size limit of trace.json; that of a thousand tokens has a few million bytes."""
 
 Read = TypeVar("Read")
 
 
 def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
-    """Write a folder in the place of a trace that is there, or of an empty one."""
-    folder = folder_of(folder).resolve()
+    """Write the folder of a trace, replacing an older trace or an empty folder."""
+    folder = trace_folder(folder).resolve()
     check_target(folder)
     arrays: dict[str, Any] = {}
-    entries = without_arrays(plain, "", arrays)
+    entries = extract_arrays(plain, "", arrays)
     text = json.dumps({"format": FORMAT, **entries}, ensure_ascii=False, allow_nan=False)
     check_readable(text.encode("utf-8"))
     dtype = np.float16 if half else np.float32
 
-    def write(place: Path) -> None:
-        (place / ENTRIES).write_text(text + "\n", encoding="utf-8", newline="\n")
+    def write(target: Path) -> None:
+        (target / ENTRIES).write_text(text + "\n", encoding="utf-8", newline="\n")
         plain_arrays = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in arrays.items()}
-        save_file(plain_arrays, place / ARRAYS, metadata={FORMAT_KEY: str(FORMAT)})
-        (place / ARRAYS).chmod((place / ENTRIES).stat().st_mode)  # the library gives its files to their owner alone
+        save_file(plain_arrays, target / ARRAYS, metadata={FORMAT_KEY: str(FORMAT)})
+        (target / ARRAYS).chmod((target / ENTRIES).stat().st_mode)  # safetensors writes files only their owner can read
 
     try:
         replace_folder(folder, write)
@@ -53,63 +52,68 @@ def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
 
 
 def read_files(folder: Path, build: Callable[[object], Read], problems: Callable[[Read], Iterator[str]]) -> Read:
-    """Read a folder, and have something built of it that must have no problems."""
-    folder = place_of(folder_of(folder))
+    """Read a folder, build an object from it, and raise on the first problem found in it."""
+    folder = current_folder(trace_folder(folder))
     entries = read_entries(folder / ENTRIES)
     arrays = read_arrays(folder / ARRAYS)
     try:
-        result = build(with_arrays(entries, arrays))
+        result = build(restore_arrays(entries, arrays))
         if arrays:
-            raise InputError(f"{ARRAYS} holds {next(iter(arrays))[:80]!r}, which belongs to nothing")
+            raise InputError(f"{ARRAYS} has an array {next(iter(arrays))[:80]!r} that nothing refers to")
         for problem in problems(result):
             raise InputError(problem)
     except InputError as error:
-        raise ModelFileError(folder / ENTRIES, shortened(str(error))) from None
+        raise ModelFileError(folder / ENTRIES, shorten(str(error))) from None
     return result
 
 
-def folder_of(path: Path) -> Path:
-    """Return the folder of a trace; whoever names the file in it means that."""
+def trace_folder(path: Path) -> Path:
+    """Return the folder of a trace, given the folder or a file in it."""
     return path.parent if path.name in (ENTRIES, ARRAYS) else path
 
 
 def check_target(folder: Path) -> None:
-    """Refuse to replace anything but a trace or an empty folder: what is in it would be gone."""
+    """Refuse to replace anything but a trace or an empty folder: its contents would be lost."""
     if not folder.name or (folder.exists() and not folder.is_dir()):
-        raise ModelFileError(folder, "cannot be replaced by the folder of a trace: choose another name")
+        raise ModelFileError(folder, "cannot be replaced by a trace folder: choose another name")
     others = (
         sorted(path.name for path in folder.iterdir() if path.name not in (ENTRIES, ARRAYS)) if folder.exists() else []
     )
     if others:
-        raise ModelFileError(folder, f"holds what is not part of a trace ({others[0]}): choose another folder")
+        raise ModelFileError(
+            folder, f"contains files that are not part of a trace ({others[0]}): choose another folder"
+        )
 
 
 def check_readable(data: bytes) -> None:
-    """Refuse to write what would be refused when it is read."""
-    if len(data) > LARGEST or any(data.count(mark) > most for mark, most in MOST.items()):
-        raise InputError(f"the trace is not saved: {ENTRIES} would be too long to be read; ask for fewer candidates")
+    """Refuse to write a file that reading would refuse."""
+    if len(data) > MAX_JSON_BYTES or any(data.count(mark) > most for mark, most in MAX_MARKS.items()):
+        raise InputError(f"the trace is not saved: {ENTRIES} would be too large to be read; ask for fewer candidates")
 
 
 def read_entries(path: Path) -> dict[str, Any]:
     """Read trace.json."""
     if (file := open_regular(path)) is None:
-        raise ModelFileError(path, "is missing: this is not the folder of a trace")
+        raise ModelFileError(path, "is missing: this is not a trace folder")
     with file:
-        data = read_all(file, path, most=LARGEST)
+        data = read_limited(file, path, max_bytes=MAX_JSON_BYTES)
     try:
         entries = parse_object(data)
     except InputError as error:
-        raise ModelFileError(path, shortened(str(error))) from None
+        raise ModelFileError(path, shorten(str(error))) from None
     if "format" not in entries:
-        raise ModelFileError(path, 'has no "format": it is not a trace of Sightline')
-    check_format(entries.pop("format"), path)
+        raise ModelFileError(path, 'has no "format": it is not a Sightline trace')
+    version = entries.pop("format")
+    check_format(version, path)
+    if version != FORMAT:
+        raise ModelFileError(path, f"has the format {version} of an older Sightline: trace the text again")
     return entries
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """Read trace.safetensors, refusing NaN; −∞ stands where a mask was added."""
+    """Read trace.safetensors, refusing NaN and +∞; −∞ marks masked scores."""
     if (file := open_regular(path)) is None:
-        raise ModelFileError(path, "is missing: this is not the folder of a trace")
+        raise ModelFileError(path, "is missing: this is not a trace folder")
     with file:
         try:
             header = read_header(file, path)
@@ -119,21 +123,21 @@ def read_arrays(path: Path) -> dict[str, Any]:
             raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
     for name, array in arrays.items():
         if np.isnan(array).any() or np.isposinf(array).any():
-            raise ModelFileError(path, f"{name[:80]!r} holds NaN or infinity: no model computes with those")
+            raise ModelFileError(path, f"{name[:80]!r} contains NaN or infinity")
     return arrays
 
 
-def without_arrays(value: Any, place: str, arrays: dict[str, Any]) -> Any:
-    """Take the arrays out, leaving their names."""
+def extract_arrays(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """Move the arrays into a dictionary, leaving their names in place."""
     if isinstance(value, np.ndarray):
-        arrays[place] = value
-        return {"array": place}
+        arrays[name] = value
+        return {"array": name}
     if isinstance(value, dict):
-        return {key: without_arrays(item, f"{place}/{key}" if place else key, arrays) for key, item in value.items()}
+        return {key: extract_arrays(item, f"{name}/{key}" if name else key, arrays) for key, item in value.items()}
     return value
 
 
-def with_arrays(value: Any, arrays: dict[str, Any]) -> Any:
+def restore_arrays(value: Any, arrays: dict[str, Any]) -> Any:
     """Put the arrays back in their places, each once."""
     if not isinstance(value, dict):
         return value
@@ -142,4 +146,4 @@ def with_arrays(value: Any, arrays: dict[str, Any]) -> Any:
         if not isinstance(name, str) or name not in arrays:
             raise InputError(f"{ARRAYS} has no array {str(name)[:80]!r}")
         return arrays.pop(name)
-    return {key: with_arrays(item, arrays) for key, item in value.items()}
+    return {key: restore_arrays(item, arrays) for key, item in value.items()}

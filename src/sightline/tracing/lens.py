@@ -1,4 +1,4 @@
-"""Read out what a model would say after each of its layers."""
+"""Compute the logit lens: the tokens a model would predict after each of its layers."""
 
 from collections.abc import Sequence
 
@@ -7,31 +7,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.decoding.filters import best_tokens
-from sightline.tracing.likelihood import Name, chosen_log_probabilities, log_likelihoods
+from sightline.decoding.logits_processors import best_tokens
+from sightline.tracing.likelihood import IdToText, gather_log_probs, iter_log_probs
+from sightline.tracing.logit_lens import LogitLens
 from sightline.tracing.passes import Pass
-from sightline.tracing.readout import Readout
 from sightline.tracing.step import Step
 
 
-def read_out(
-    work: Pass, layers: Sequence[Float[Tensor, "T E"]], steps: Sequence[Step], *, k: int, name: Name
-) -> Readout:
+def compute_logit_lens(
+    forward_pass: Pass, layers: Sequence[Float[Tensor, "T E"]], steps: Sequence[Step], *, k: int, name: IdToText
+) -> LogitLens:
     """Pass every layer's output through the final norm, where there is one, and the output projection."""
-    rows = work.readable
+    rows = forward_pass.logit_rows
     ids, probabilities, chosen = [], [], []
     for layer in layers:
-        hidden = layer[None] if work.final_norm is None else work.final_norm(layer[None])
-        found_ids, found_values = top_tokens(work, hidden, rows, k=k)
+        hidden = layer[None] if forward_pass.final_norm is None else forward_pass.final_norm(layer[None])
+        found_ids, found_values = top_tokens(forward_pass, hidden, rows, k=k)
         ids.append(found_ids.numpy())
         probabilities.append(found_values.numpy())
         final = [step.choice.id for step in steps]
         chosen.append(
-            chosen_log_probabilities(work, hidden, [step.row for step in steps], final)[0].exp().cpu().numpy()
+            gather_log_probs(forward_pass, hidden, [step.row for step in steps], final)[0].exp().cpu().numpy()
         )
     all_ids = np.stack(ids)
-    return Readout(
-        tower=work.tower,
+    return LogitLens(
+        tower=forward_pass.tower,
         rows=rows,
         ids=all_ids,
         probabilities=np.stack(probabilities),
@@ -41,11 +41,11 @@ def read_out(
 
 
 def top_tokens(
-    work: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int], *, k: int
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int], *, k: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids and the probabilities of the k likeliest at each row, n k both."""
+    """Return the ids and the probabilities of the k likeliest tokens at each row, both n k."""
     ids, values = [], []
-    for _, likely in log_likelihoods(work, hidden, rows):
+    for _, likely in iter_log_probs(forward_pass, hidden, rows):
         best, tokens = best_tokens(likely[0], k)
         ids.append(tokens)
         values.append(best.exp())

@@ -1,6 +1,6 @@
-"""Scores of a whole vocabulary as the few numbers one looks at, without ever holding the scores of many rows.
+"""Candidates and log-probabilities from logits, a few rows at a time: the logits of all rows may not fit in memory.
 
-Probabilities are the model's own: the softmax of its scores, before every rule of a search.
+Probabilities are the model's own: the softmax of its logits, before temperature and logits processors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,75 +10,75 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.decoding.filters import best_tokens
+from sightline.decoding.logits_processors import best_tokens
 from sightline.tracing.passes import Pass
 from sightline.tracing.step import Candidate, Step
 
 CHUNK_BYTES = 64_000_000
 
-Name = Callable[[int], str]
-"""Returns a token, or a class, as a person reads it."""
+IdToText = Callable[[int], str]
+"""Returns the readable text of a token or a class."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was decided at a row; None: whatever is likeliest there."""
+    """The id chosen at a row; None: the likeliest one."""
 
     row: int
     id: int | None = None
 
 
-def scores(
-    work: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
+def iter_logits(
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
 ) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
-    """Yield the scores of everything at some rows, a few rows at a time, and which of the rows they are."""
-    if work.readable == (0,) and work.n_rows > 1:  # one decision for the whole text
-        yield slice(0, len(rows)), work.logits(hidden).float().expand(-1, len(rows), -1)
+    """Yield the logits of these rows in chunks, each with the slice of `rows` it covers."""
+    if forward_pass.logit_rows == (0,) and forward_pass.n_rows > 1:  # one decision for the whole text
+        yield slice(0, len(rows)), forward_pass.logits(hidden).float().expand(-1, len(rows), -1)
         return
-    size = rows_at_once(work, len(hidden)) if rows else 1
+    size = rows_per_chunk(forward_pass, len(hidden)) if rows else 1
     for start in range(0, len(rows), size):
         some = hidden[:, list(rows[start : start + size])]
-        yield slice(start, start + some.size(1)), work.logits(some).float()
+        yield slice(start, start + some.size(1)), forward_pass.logits(some).float()
 
 
-def log_likelihoods(
-    work: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
+def iter_log_probs(
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
 ) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
-    """Yield the log-probabilities of everything at some rows, as `scores` does."""
-    for part, found in scores(work, hidden, rows):
+    """Yield the log-probabilities of these rows in chunks, as `iter_logits` does."""
+    for part, found in iter_logits(forward_pass, hidden, rows):
         yield part, found.log_softmax(dim=-1)
 
 
-def rows_at_once(work: Pass, copies: int) -> int:
-    """Return how many rows may have their scores in memory together."""
-    width = work.points()["logits"][1]
+def rows_per_chunk(forward_pass: Pass, copies: int) -> int:
+    """Return how many rows of logits fit into one chunk."""
+    width = forward_pass.points()["logits"][1]
     return max(1, CHUNK_BYTES // (4 * width * copies))
 
 
-def steps_of(
-    work: Pass,
+def build_steps(
+    forward_pass: Pass,
     hidden: Float[Tensor, "copies T E"],
     choices: Sequence[Choice],
     *,
     k: int,
-    name: Name,
+    name: IdToText,
     forbidden: Sequence[int] = (),
 ) -> tuple[Step, ...]:
-    """Return the decisions with their candidates; `forbidden` ids are no candidates."""
+    """Return the steps with their candidates; `forbidden` ids are no candidates."""
     steps: list[Step] = []
-    for part, likely in log_likelihoods(work, hidden, [choice.row for choice in choices]):
+    for part, likely in iter_log_probs(forward_pass, hidden, [choice.row for choice in choices]):
         allowed = likely[0].clone()
         allowed[:, list(forbidden)] = -torch.inf
         values, ids = best_tokens(allowed, k)
         best = ids.tolist()
         for row, choice in enumerate(choices[part]):
-            there = int((values[row] > -torch.inf).sum())
-            steps.append(step_of(choice, allowed[row], best[row][: max(1, there)], name=name))
+            n_allowed = int((values[row] > -torch.inf).sum())
+            steps.append(build_step(choice, allowed[row], best[row][: max(1, n_allowed)], name=name))
     return tuple(steps)
 
 
-def step_of(choice: Choice, likely: Float[Tensor, "V"], best: list[int], *, name: Name) -> Step:
-    """Return one decision: the likeliest, and what was chosen if it is not among them."""
+def build_step(choice: Choice, likely: Float[Tensor, "V"], best: list[int], *, name: IdToText) -> Step:
+    """Return one step: the likeliest candidates, and the chosen one if it is not among them."""
     chosen = best[0] if choice.id is None else choice.id
     ids = best if chosen in best else [*best, chosen]
     probabilities: list[float] = likely[ids].exp().clamp(max=1.0).tolist()
@@ -91,13 +91,13 @@ def step_of(choice: Choice, likely: Float[Tensor, "V"], best: list[int], *, name
     )
 
 
-def chosen_log_probabilities(
-    work: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int], ids: Sequence[int]
+def gather_log_probs(
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int], ids: Sequence[int]
 ) -> Float[Tensor, "copies steps"]:
-    """Return the log-probability of what was chosen at each row, in every copy."""
+    """Return the log-probability of the chosen id at each row, in every copy of the batch."""
     found = [hidden.new_zeros(len(hidden), 0).float()]
     wanted = torch.tensor(list(ids), dtype=torch.long, device=hidden.device)
-    for part, several in scores(work, hidden, rows):
+    for part, several in iter_logits(forward_pass, hidden, rows):
         index = wanted[part].expand(len(several), -1)[:, :, None]
         found.append(several.gather(2, index)[:, :, 0] - several.logsumexp(dim=2))
     return torch.cat(found, dim=1)

@@ -1,7 +1,7 @@
-"""One text's way through a model of each family, run as often and with as many copies as someone wants to look.
+"""A forward pass of one text through each model family, with hooks, in one or several copies.
 
-A pass knows ids, no text. Copies are the same text several times in one batch, so that a probe may change each in
-another way. What has been written is read as a whole: row t sees what step t saw, and the tests hold it to that.
+A pass knows ids, no text. Copies are the same text repeated in one batch, so that hooks can change each one
+differently. The target is run in one go (teacher forcing): row t sees what decoding step t saw, which tests verify.
 """
 
 from abc import ABC, abstractmethod
@@ -13,80 +13,82 @@ from torch import Tensor, nn
 
 from sightline.model import GPT, Bert, Model, Transformer
 from sightline.model.bert import Head
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.packing import Layout
-from sightline.model.probe import IDLE, Idle
-from sightline.model.transformer import Memory
-from sightline.tracing.points import Points, tower_points
+from sightline.model.transformer import EncoderOutput
+from sightline.tracing.hook_points import Points, tower_points
 
 
 class Pass(ABC):
-    """What is asked of every family."""
+    """The interface of every family."""
 
     model: Model
     tower: str
-    """The one whose rows decide: the decoder, in a Bert the encoder."""
+    """The output tower, whose rows give logits: the decoder, or the encoder in a Bert."""
     n_rows: int
-    """Its tokens."""
+    """Tokens of the output tower."""
     n_layers: int
 
     @abstractmethod
     def points(self) -> Points:
-        """Return every point of the pass and the shape of its value, in the order in which they are computed."""
+        """Return every hook point and the shape of its value, in the order they are computed."""
 
     @abstractmethod
-    def run(self, probe: Idle = IDLE, *, copies: int = 1, changed: str = "encoder") -> Float[Tensor, "copies T E"]:
-        """Return the last layer's output; `changed` is the first tower in which the copies differ."""
+    def run(
+        self, hooks: NoHooks = NO_HOOKS, *, copies: int = 1, changed: str = "encoder"
+    ) -> Float[Tensor, "copies T E"]:
+        """Return the output of the last layer; `changed` is the first tower in which the copies differ."""
 
     @abstractmethod
-    def logits(self, hidden: Float[Tensor, "copies n E"], *, probe: Idle = IDLE) -> Float[Tensor, "copies m V"]:
-        """Return the scores of all tokens, or classes, at some rows: at each, or one for the first of all."""
+    def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies m V"]:
+        """Return the logits of tokens or classes: one row for each given, or one for the whole text."""
 
     @property
-    def decides(self) -> bool:
-        """Whether the model says something: a Bert without a head does not."""
+    def has_logits(self) -> bool:
+        """Whether the model gives logits: a Bert without a head does not."""
         return True
 
     @property
-    def readable(self) -> tuple[int, ...]:
-        """The rows at which something can be read out."""
+    def logit_rows(self) -> tuple[int, ...]:
+        """The rows that have logits."""
         return tuple(range(self.n_rows))
 
     @property
     def final_norm(self) -> nn.Module | None:
-        """The norm after the last layer, in models that have one."""
+        """The norm after the last layer, if the model has one."""
         stack: nn.Module = getattr(self.model, self.tower)
         found: nn.Module | None = getattr(stack, "final_norm", None)
         return found
 
     @property
     def layer_outputs(self) -> list[str]:
-        """The points at which the layers of the deciding tower hand on what they made."""
-        last = "residual" if self.model.config.norm_order == "pre" else "norm"
+        """The hook points of the layer outputs of the output tower."""
+        last = "residual" if self.model.config.pre_norm else "norm"
         return [f"{self.tower}.{layer}.feed_forward.{last}" for layer in range(self.n_layers)]
 
-    def padded(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
-        """Return rows of ids as a batch; nothing looks ahead at what fills the shorter ones."""
+    def pad_rows(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
+        """Return rows of ids as a right-padded batch; under a causal mask no row sees the padding."""
         longest = max(map(len, rows))
         return torch.cat([self.ids([*row, *[0] * (longest - len(row))], 1) for row in rows])
 
     def ids(self, row: Sequence[int], copies: int) -> Int[Tensor, "copies T"]:
-        """Return ids as a batch of copies, where the model is."""
+        """Return ids as a batch of copies on the model's device."""
         device = next(self.model.parameters()).device
         return torch.tensor([list(row)], dtype=torch.long, device=device).expand(copies, -1)
 
 
 class DecoderPass(Pass):
-    """What is asked of the families that write."""
+    """The interface of the families with a decoder."""
 
     tower = "decoder"
 
     @abstractmethod
-    def read(self, rows: Sequence[Sequence[int]], probe: Idle) -> None:
-        """Read other inputs of the decoder, right-padded side by side, for the sake of a probe."""
+    def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
+        """Run the decoder on other inputs, as one right-padded batch, for the sake of the hooks."""
 
 
 class TransformerPass(DecoderPass):
-    """A source is read, and beneath it what has been written."""
+    """A source through the encoder, and a target through the decoder."""
 
     def __init__(self, model: Transformer, source: Sequence[int], inputs: Sequence[int]) -> None:
         self.model: Transformer = model
@@ -94,33 +96,35 @@ class TransformerPass(DecoderPass):
         self.n_rows, self.n_layers = len(self.inputs), model.config.n_decoder_layers
 
     def points(self) -> Points:
-        """Return the points of both towers."""
+        """Return the hook points of both towers."""
         config, n_source = self.model.config, len(self.source)
         encoder = tower_points("encoder", config, n_layers=config.n_encoder_layers, n_rows=n_source)
-        decoder = tower_points("decoder", config, n_layers=self.n_layers, n_rows=self.n_rows, n_memory=n_source)
+        decoder = tower_points("decoder", config, n_layers=self.n_layers, n_rows=self.n_rows, n_source=n_source)
         vocabulary = config.target_vocab_size or config.vocab_size
         return {**encoder, **decoder, "logits": (self.n_rows, vocabulary)}
 
-    def run(self, probe: Idle = IDLE, *, copies: int = 1, changed: str = "encoder") -> Float[Tensor, "copies T E"]:
-        """Read the source, once where no copy of it differs, and decode."""
+    def run(
+        self, hooks: NoHooks = NO_HOOKS, *, copies: int = 1, changed: str = "encoder"
+    ) -> Float[Tensor, "copies T E"]:
+        """Encode the source, once if all copies share it, and decode."""
         if changed == "encoder":
-            memory = self.model.encode(self.ids(self.source, copies), probe=probe)
+            encoder_output = self.model.encode(self.ids(self.source, copies), hooks=hooks)
         else:
-            memory = copied(self.model.encode(self.ids(self.source, 1), probe=probe), copies)
-        return self.model.decode(self.ids(self.inputs, copies), memory, probe=probe)
+            encoder_output = repeat_output(self.model.encode(self.ids(self.source, 1), hooks=hooks), copies)
+        return self.model.decode(self.ids(self.inputs, copies), encoder_output, hooks=hooks)
 
-    def read(self, rows: Sequence[Sequence[int]], probe: Idle) -> None:
+    def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
         """Decode other inputs for the same source."""
-        memory = copied(self.model.encode(self.ids(self.source, 1), probe=probe), len(rows))
-        self.model.decode(self.padded(rows), memory, probe=probe)
+        encoder_output = repeat_output(self.model.encode(self.ids(self.source, 1), hooks=hooks), len(rows))
+        self.model.decode(self.pad_rows(rows), encoder_output, hooks=hooks)
 
-    def logits(self, hidden: Float[Tensor, "copies n E"], *, probe: Idle = IDLE) -> Float[Tensor, "copies n V"]:
-        """Return the scores of the tokens that follow each row."""
-        return self.model.logits(hidden, probe=probe)
+    def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies n V"]:
+        """Return the logits of the next token at each row."""
+        return self.model.logits(hidden, hooks=hooks)
 
 
 class GPTPass(DecoderPass):
-    """A prompt and what has been written after it."""
+    """A prompt and its continuation through the decoder."""
 
     def __init__(self, model: GPT, inputs: Sequence[int]) -> None:
         self.model: GPT = model
@@ -128,26 +132,32 @@ class GPTPass(DecoderPass):
         self.n_rows, self.n_layers = len(self.inputs), model.config.n_layers
 
     def points(self) -> Points:
-        """Return the points of the decoder."""
+        """Return the hook points of the decoder."""
         config = self.model.config
         decoder = tower_points("decoder", config, n_layers=self.n_layers, n_rows=self.n_rows)
         return {**decoder, "logits": (self.n_rows, config.vocab_size)}
 
-    def run(self, probe: Idle = IDLE, *, copies: int = 1, changed: str = "encoder") -> Float[Tensor, "copies T E"]:  # noqa: ARG002 - there is one tower
-        """Decode all of it at once."""
-        return self.model.decode(self.ids(self.inputs, copies), probe=probe)
+    def run(
+        self,
+        hooks: NoHooks = NO_HOOKS,
+        *,
+        copies: int = 1,
+        changed: str = "encoder",  # noqa: ARG002 - there is one tower
+    ) -> Float[Tensor, "copies T E"]:
+        """Run the decoder on all tokens at once."""
+        return self.model.decode(self.ids(self.inputs, copies), hooks=hooks)
 
-    def read(self, rows: Sequence[Sequence[int]], probe: Idle) -> None:
-        """Decode other inputs."""
-        self.model.decode(self.padded(rows), probe=probe)
+    def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
+        """Run the decoder on other inputs."""
+        self.model.decode(self.pad_rows(rows), hooks=hooks)
 
-    def logits(self, hidden: Float[Tensor, "copies n E"], *, probe: Idle = IDLE) -> Float[Tensor, "copies n V"]:
-        """Return the scores of the tokens that follow each row."""
-        return self.model.logits(hidden, probe=probe)
+    def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies n V"]:
+        """Return the logits of the next token at each row."""
+        return self.model.logits(hidden, hooks=hooks)
 
 
 class BertPass(Pass):
-    """A text, or a pair, that is looked at from both sides, and the head that is asked about it."""
+    """A text, or a pair, through the bidirectional encoder and one of its heads."""
 
     tower = "encoder"
 
@@ -159,42 +169,48 @@ class BertPass(Pass):
         self.n_rows, self.n_layers = len(self.source), model.config.n_layers
 
     @property
-    def decides(self) -> bool:
-        """Whether there is a head."""
+    def has_logits(self) -> bool:
+        """Whether a head was chosen."""
         return self.head is not None
 
     @property
-    def readable(self) -> tuple[int, ...]:
-        """All rows, but where the class of the whole text stands at [CLS]."""
-        return (0,) if self.head == "sequence_classes" else tuple(range(self.n_rows))
+    def logit_rows(self) -> tuple[int, ...]:
+        """All rows; for sequence classification only that of [CLS]."""
+        return (0,) if self.head == "sequence_classification" else tuple(range(self.n_rows))
 
     def points(self) -> Points:
-        """Return the points of the encoder, and of the head if there is one."""
+        """Return the hook points of the encoder, and of the head if there is one."""
         config = self.model.config
         points = tower_points(
             "encoder", config, n_layers=self.n_layers, n_rows=self.n_rows, n_segments=config.n_segments
         )
         if self.head is None:
             return points
-        width = config.vocab_size if self.head == "masked_words" else config.n_classes
-        return {**points, "logits": (len(self.readable), width)}
+        width = config.vocab_size if self.head == "mlm" else config.n_classes
+        return {**points, "logits": (len(self.logit_rows), width)}
 
-    def run(self, probe: Idle = IDLE, *, copies: int = 1, changed: str = "encoder") -> Float[Tensor, "copies T E"]:  # noqa: ARG002 - there is one tower
-        """Look at the text."""
+    def run(
+        self,
+        hooks: NoHooks = NO_HOOKS,
+        *,
+        copies: int = 1,
+        changed: str = "encoder",  # noqa: ARG002 - there is one tower
+    ) -> Float[Tensor, "copies T E"]:
+        """Encode the text."""
         segments = None if self.segments is None else self.ids(self.segments, copies)
-        hidden: Tensor = self.model(self.ids(self.source, copies), segments=segments, probe=probe)
+        hidden: Tensor = self.model(self.ids(self.source, copies), segments=segments, hooks=hooks)
         return hidden
 
-    def logits(self, hidden: Float[Tensor, "copies n E"], *, probe: Idle = IDLE) -> Float[Tensor, "copies m V"]:
-        """Return the scores of words, or of classes, at each row or for the whole text."""
-        if self.head == "sequence_classes":
-            return self.model.sequence_classes(self.model.pool(hidden), probe=probe)[:, None]
-        if self.head == "token_classes":
-            return self.model.token_classes(hidden, probe=probe)
-        return self.model.masked_words(hidden, probe=probe)
+    def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies m V"]:
+        """Return the logits of tokens or classes, at each row or for the whole text."""
+        if self.head == "sequence_classification":
+            return self.model.sequence_classification(self.model.pool(hidden), hooks=hooks)[:, None]
+        if self.head == "token_classification":
+            return self.model.token_classification(hidden, hooks=hooks)
+        return self.model.mlm(hidden, hooks=hooks)
 
 
-def copied(memory: Memory, copies: int) -> Memory:
-    """Return the encoder's output of one sentence as that of several equal ones."""
-    hidden = memory.hidden.expand(copies, -1, -1)
-    return Memory(hidden, Layout.of(hidden[:, :, 0].long()), None)
+def repeat_output(encoder_output: EncoderOutput, copies: int) -> EncoderOutput:
+    """Repeat the encoder output of one sentence along the batch."""
+    hidden = encoder_output.hidden.expand(copies, -1, -1)
+    return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)

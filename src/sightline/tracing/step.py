@@ -1,34 +1,34 @@
-"""One decision of a model: what it could have said, how likely each was, and what was said."""
+"""One decision of a model: the candidates, their probabilities, and the one chosen."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token, or a class, that could have been chosen."""
+    """A token or class that could have been chosen."""
 
     id: int
     text: str
     probability: float
-    """The model's own, before temperature and every rule of the search."""
+    """The model's own, before temperature and logits processors."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A token that was written, a gap that was filled, or a class that was found."""
+    """A generated token, a filled mask, or a predicted class."""
 
     row: int
     """The row of the tower's arrays that made this choice: the decoder's, or the encoder's in a Bert."""
     candidates: tuple[Candidate, ...]
-    """The likeliest first; what was chosen comes last if it is not one of them."""
+    """Likeliest first; the chosen one comes last if it is not among the likeliest."""
     chosen: int
-    """Its place among the candidates."""
+    """Index of the chosen candidate."""
     rank: int
-    """How many others are likelier: 0 for the likeliest of all."""
+    """Rank of the chosen candidate in the whole vocabulary: 0 for the likeliest."""
     log_probability: float
-    """Of what was chosen."""
+    """Of the chosen candidate."""
 
     @property
     def choice(self) -> Candidate:
-        """What was chosen."""
+        """The chosen candidate."""
         return self.candidates[self.chosen]

@@ -1,4 +1,4 @@
-"""Everything a beam search looked at, as one tree that can be drawn."""
+"""All hypotheses of a beam search, as a tree."""
 
 from dataclasses import dataclass, field
 
@@ -10,47 +10,47 @@ from sightline.decoding.history import Fate
 
 @dataclass(frozen=True)
 class Node:
-    """A hypothesis: its newest token, and the numbers of the whole up to there."""
+    """A hypothesis: its last token, and the scores of the whole up to there."""
 
     step: int
-    """How many tokens stand before it."""
+    """Number of tokens before it."""
     parent: int | None
-    """The place of the node that it continues; None at the first step."""
+    """Index of the node it continues; None at the first step."""
     id: int
     text: str
     token_log_probability: float
     log_probability: float
     """Of all tokens up to here."""
     score: float
-    """What it would be ranked by if it ended here."""
+    """The score it would be ranked by if it ended here."""
     fate: Fate
-    """alive: it was continued; finished: it is complete; pruned: others were better."""
+    """alive: it was continued; finished: it is complete; pruned: it fell out of the beam."""
     result: int | None
-    """Its rank if it is the end of a result, 0 for the best: the text that the trace is about."""
+    """Its rank if it ends a result; 0 for the best, which is the target of the trace."""
     row: int
-    """Its row in `Tree.attention`: brothers share one, for they were chosen at one look."""
+    """Its row in `Tree.attention`: siblings share one, as one decoder step proposed them."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes in the order of their steps, so that parents come before their children."""
+    """The nodes in step order: parents come before their children."""
 
     nodes: tuple[Node, ...]
     attention: dict[str, Float[np.ndarray, "heads rows _"]] = field(default_factory=dict)
-    """By probe name, where every hypothesis looked when it was continued: `attention[name][:, node.row]` is what
-    each head saw when the node's token was chosen. Empty unless it was asked for. In self-attention the columns are
-    the hypothesis's own tokens (in a GPT the prompt, then these), and zeros where it has no more."""
+    """Attention weights of every hypothesis, by hook point: `attention[name][:, node.row]` has the weights of each
+    head when the node's token was chosen. Empty unless `hypotheses` was set. In self-attention the columns are the
+    tokens of the hypothesis (in a GPT, after the prompt), then zeros."""
 
-    def path(self, place: int) -> list[int]:
-        """Return the places of the nodes from the first step to this one."""
-        places = []
-        at: int | None = place
+    def path(self, index: int) -> list[int]:
+        """Return the indices of the nodes from the first step to this one."""
+        indices = []
+        at: int | None = index
         while at is not None:
-            places.append(at)
+            indices.append(at)
             at = self.nodes[at].parent
-        return places[::-1]
+        return indices[::-1]
 
     def results(self) -> list[int]:
-        """Return the places of the last nodes of the results, best first."""
-        ends = [place for place, node in enumerate(self.nodes) if node.result is not None]
-        return sorted(ends, key=lambda place: self.nodes[place].result or 0)
+        """Return the indices of the last nodes of the results, best first."""
+        ends = [index for index, node in enumerate(self.nodes) if node.result is not None]
+        return sorted(ends, key=lambda index: self.nodes[index].result or 0)

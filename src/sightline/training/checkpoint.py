@@ -1,11 +1,11 @@
-"""Checkpoints of a run: complete, atomic, checked. A kill at any instant leaves the newest one or the one before it.
+"""Checkpoints of a run: complete, atomic, verified. A kill at any time leaves the newest one or the one before it.
 
     RUN/checkpoints/step-00000120/
         state.json              progress, scores, random generators, versions
         model.safetensors       the weights; the other kinds of tensors of `state.py` beside it
-        SHA256SUMS              what every file must be, as `sha256sum --check` reads it
+        SHA256SUMS              digests of all files, as `sha256sum --check` reads them
 
-`resume` is safe with files of any origin, as loading a model is. From a damaged checkpoint it goes back to an older.
+`resume` is safe with untrusted files, as loading a model is. If a checkpoint is damaged, it falls back to an older one.
 """
 
 import hashlib
@@ -23,90 +23,94 @@ from torch import Tensor
 
 from sightline import __version__
 from sightline.bundle.atomic import replace_folder
+from sightline.bundle.files import read_limited
 from sightline.bundle.header import read_header
-from sightline.bundle.manifest import FORMAT, LARGEST, as_json, read_entries, shortened
-from sightline.bundle.source import read_all
-from sightline.bundle.weights import DTYPES, not_finite, write_tensors
+from sightline.bundle.manifest import FORMAT, MAX_CONFIG_BYTES, read_entries, shorten, to_json
+from sightline.bundle.migration import TENSOR_FILES, migrate_state
+from sightline.bundle.weights import DTYPES, has_non_finite, write_tensors
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.settings import from_mapping, to_mapping
-from sightline.training.environment import differences, environment
+from sightline.training.environment import describe_changes, environment
 from sightline.training.randomness import RandomStates
-from sightline.training.rotation import checkpoints, clean, place_for, rotate
-from sightline.training.state import REMEMBERED, Metric, Progress, TrainingState
-from sightline.training.tensor_file import TensorFile, opened
+from sightline.training.retention import checkpoint_path, list_checkpoints, prune, remove_leftovers
+from sightline.training.state import OPTIMIZER_STATE, Metric, Progress, TrainingState
+from sightline.training.tensor_file import TensorFile, open_required
 
 STATE, SUMS = "state.json", "SHA256SUMS"
-KINDS = ("model", "optimizer", "average", "gradients")
+KINDS = ("model", "optimizer", "ema", "gradients")
 FILE_NAMES = (STATE, *(f"{kind}.safetensors" for kind in KINDS))
+OLD_FILE_NAMES = {f"{kind}.safetensors" for kind in TENSOR_FILES}
 SUM = re.compile(r"([0-9a-f]{64})  (\S{1,40})")
-LARGEST_SUMS = 1000
+MAX_SUMS_BYTES = 1000
 SECTIONS = ("progress", "metrics", "environment", "random")
 
 
 @dataclass(frozen=True)
-class Resumed:
-    """From where a run goes on, and what a person should know about it."""
+class ResumePoint:
+    """The checkpoint a run was resumed from, and notes for the user."""
 
     path: Path
     notes: tuple[str, ...]
 
 
-def save(state: TrainingState, folder: Path, *, keep_last: int) -> Path:
-    """Save the state as the newest checkpoint of the folder, then remove all but the last few and the best."""
-    path = place_for(folder.resolve(), state.progress.step)
+def save(state: TrainingState, folder: Path, *, keep_checkpoints: int) -> Path:
+    """Save the state as the newest checkpoint of the folder, then remove all but the latest few and the best."""
+    path = checkpoint_path(folder.resolve(), state.progress.step)
     tensors = state.tensors()
     check_savable(tensors)
-    text = as_json(entries_of(state))
-    if len(text.encode()) > LARGEST:
-        raise SightlineError("the checkpoint is not saved: its metrics are too many; their history belongs in the log")
+    text = to_json(build_state_entries(state))
+    if len(text.encode()) > MAX_CONFIG_BYTES:
+        raise SightlineError(
+            "the checkpoint was not saved: its metrics are too large; their history belongs in metrics.jsonl"
+        )
     try:
         replace_folder(path, lambda place: write_files(place, text, tensors))
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(
-            f"could not save the checkpoint {path}: {reason}; earlier ones are kept: put this right and resume"
+            f"could not save the checkpoint {path}: {reason}; earlier checkpoints are kept: fix this and resume"
         ) from error
-    rotate(folder, keep_last=keep_last, best_step=state.progress.best_step)
+    prune(folder, keep_checkpoints=keep_checkpoints, best_step=state.progress.best_step)
     return path
 
 
-def resume(state: TrainingState, folder: Path) -> Resumed | None:
-    """Take on the newest checkpoint of the folder that can be used; None where there is none at all."""
-    clean(folder)
+def resume(state: TrainingState, folder: Path) -> ResumePoint | None:
+    """Load the newest usable checkpoint of the folder; return None if there is none at all."""
+    remove_leftovers(folder)
     problems: list[ModelFileError] = []
-    for path in reversed(checkpoints(folder)):
+    for path in reversed(list_checkpoints(folder)):
         try:
             notes = load(state, path)
         except ModelFileError as error:
             problems.append(error)
             continue
-        skipped = [f"{problem}; going back to {path.name}" for problem in problems[:1]]
-        return Resumed(path, (*skipped, *notes))
+        skipped = [f"{problem}; falling back to {path.name}" for problem in problems[:1]]
+        return ResumePoint(path, (*skipped, *notes))
     if problems:
         raise problems[0]
     return None
 
 
 def check_savable(tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Refuse to write what could not be read back as it is, or go on: the last good checkpoint is worth more.
+    """Refuse to save a state that could not be loaded or resumed: the last good checkpoint is worth more.
 
-    Gradients that wait for their update may be anything: the update will judge them.
+    Accumulated gradients may be non-finite: the optimizer will handle them.
     """
     for kind, named in tensors.items():
         for name, tensor in named.items():
             if tensor.dtype not in DTYPES.values():
                 raise SightlineError(
-                    f"the checkpoint is not saved: {name} is {tensor.dtype}, not a float of 32 or 16 bits"
+                    f"the checkpoint was not saved: {name} is {tensor.dtype}, not a 32-bit or 16-bit float"
                 )
-            if kind != "gradients" and not_finite(tensor):
+            if kind != "gradients" and has_non_finite(tensor):
                 raise SightlineError(
-                    f"the checkpoint is not saved: {name} ({kind}) holds NaN or infinity; "
-                    "earlier ones are kept: resume with a lower learning rate"
+                    f"the checkpoint was not saved: {name} ({kind}) holds NaN or infinity; "
+                    "earlier checkpoints are kept: resume with a lower learning rate"
                 )
 
 
-def entries_of(state: TrainingState) -> dict[str, object]:
-    """Return state.json; a score that is not a finite number becomes null, as JSON has no other word for it."""
+def build_state_entries(state: TrainingState) -> dict[str, object]:
+    """Return the entries of state.json; a non-finite metric becomes null."""
     infinite = (name for name, value in state.metrics.items() if isinstance(value, float) and not math.isfinite(value))
     return {
         "format": FORMAT,
@@ -115,12 +119,12 @@ def entries_of(state: TrainingState) -> dict[str, object]:
         "metrics": {**state.metrics, **dict.fromkeys(infinite)},
         "optimizer": state.optimizer.kinds,
         "environment": environment(state.model),
-        "random": RandomStates.now().to_entries(),
+        "random": RandomStates.capture().to_entries(),
     }
 
 
 def write_files(place: Path, text: str, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Write every file of a checkpoint, and what each must be."""
+    """Write every file of a checkpoint, and their digests."""
     (place / STATE).write_text(text, encoding="utf-8", newline="\n")
     for kind, named in tensors.items():
         write_tensors(named, place / f"{kind}.safetensors", like=place / STATE)
@@ -132,53 +136,59 @@ def write_files(place: Path, text: str, tensors: Mapping[str, Mapping[str, Tenso
 
 
 def load(state: TrainingState, path: Path) -> list[str]:
-    """Take on one checkpoint, all of it or, where something is wrong, nothing; return what a person should know."""
+    """Load one checkpoint, completely or, on any error, not at all; return notes for the user."""
     sums = read_sums(path / SUMS)
     with ExitStack() as stack:
-        files = {name: stack.enter_context(opened(path / name)) for name in sums}
-        data = read_all(files[STATE], path / STATE, most=LARGEST)
+        files = {name: stack.enter_context(open_required(path / name)) for name in sums}
+        data = read_limited(files[STATE], path / STATE, max_bytes=MAX_CONFIG_BYTES)
         check_digest(BytesIO(data), path / STATE, sums[STATE])
-        entries = read_entries(data, path / STATE)
+        entries = read_entries(data, path / STATE, migrate=migrate_state)
         try:
             progress, metrics, random_states, then = parse(entries)
         except (InputError, SettingsError) as error:
-            raise ModelFileError(path / STATE, shortened(str(error))) from None
+            raise ModelFileError(path / STATE, shorten(str(error))) from None
         check_optimizer(state, entries.get("optimizer"), path / STATE)
         stored = {
-            name.removesuffix(".safetensors"): TensorFile(path / name, file, read_header(file, path / name))
+            kind_of(name): TensorFile(path / name, file, read_header(file, path / name))
             for name, file in files.items()
             if name != STATE
         }
-        state.check(stored)  # from here on the files are known to be no larger than the model asks for
+        state.check(stored)  # from here on the files are known to be no larger than the model needs
         for file in stored.values():
             check_digest(file.file, file.path, sums[file.path.name])
         tensors = {kind: file.read_all(finite=kind != "gradients") for kind, file in stored.items()}
     state.restore(tensors)
     state.progress, state.metrics = progress, metrics
-    random_states.apply()
-    changed = differences(then, environment(state.model))
+    random_states.restore()
+    changed = describe_changes(then, environment(state.model))
     return [changed] if changed else []
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Read which files a checkpoint has, and their digests."""
-    with opened(path) as file:
-        lines = read_all(file, path, most=LARGEST_SUMS).decode("ascii", errors="replace").splitlines()
+    """Read the digests of the files of a checkpoint, by name."""
+    with open_required(path) as file:
+        lines = read_limited(file, path, max_bytes=MAX_SUMS_BYTES).decode("ascii", errors="replace").splitlines()
     found = {match[2]: match[1] for line in lines if (match := SUM.fullmatch(line))}
-    if len(found) != len(lines) or not {STATE, "model.safetensors"} <= set(found) <= set(FILE_NAMES):
+    if len(found) != len(lines) or not {STATE, "model.safetensors"} <= set(found) <= set(FILE_NAMES) | OLD_FILE_NAMES:
         raise ModelFileError(path, "does not list the files of a checkpoint")
     return found
 
 
+def kind_of(name: str) -> str:
+    """Return the kind of tensors in a file of a checkpoint."""
+    kind = name.removesuffix(".safetensors")
+    return TENSOR_FILES.get(kind, kind)
+
+
 def check_digest(file: FileIO | BytesIO, path: Path, expected: str) -> None:
-    """Refuse a file that is not, to the last bit, what was written."""
+    """Reject a file whose content has changed since it was written."""
     try:
         file.seek(0)
         found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
     if found != expected:
-        raise ModelFileError(path, f"is damaged: it is not what was written, says {SUMS}")
+        raise ModelFileError(path, f"is damaged: its digest differs from {SUMS}")
 
 
 def parse(entries: Mapping[str, Any]) -> tuple[Progress, dict[str, Metric], RandomStates, dict[str, object]]:
@@ -194,11 +204,11 @@ def parse(entries: Mapping[str, Any]) -> tuple[Progress, dict[str, Metric], Rand
 
 
 def check_optimizer(state: TrainingState, kinds: object, path: Path) -> None:
-    """Refuse to go on with another optimiser: what this one remembers would mean nothing to it."""
-    if not isinstance(kinds, list) or not set(map(str, kinds)) <= set(REMEMBERED):
-        raise ModelFileError(path, f'must have a list of {", ".join(REMEMBERED)} as "optimizer"')
+    """Refuse to resume with another optimizer, which could not use the saved state."""
+    if not isinstance(kinds, list) or not set(map(str, kinds)) <= set(OPTIMIZER_STATE):
+        raise ModelFileError(path, f'must have a list of {", ".join(OPTIMIZER_STATE)} as "optimizer"')
     if kinds != state.optimizer.kinds:
         raise RefusedError(
-            f"the checkpoint was made with {' and '.join(kinds)}, but the settings ask for "
-            f"{' and '.join(state.optimizer.kinds)}: resume with the optimizer the run began with, or start a new run"
+            f"the checkpoint was saved with {' and '.join(kinds)}, but the settings ask for "
+            f"{' and '.join(state.optimizer.kinds)}: resume with the run's original optimizer, or start a new run"
         )

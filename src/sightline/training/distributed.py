@@ -1,7 +1,7 @@
-"""The processes of a run. One process is a `Rank` too, so that the loop need not know how many there are.
+"""Distributed training. A single process is a `Rank` too, so that the loop need not know how many there are.
 
-every rank    reads its own share of each batch, computes gradients, sums them with the others', updates alike
-the main one  writes checkpoints and logs, and prints
+every rank    reads its slice of each batch, computes gradients, sums them over all ranks, makes the same update
+main rank     writes checkpoints and logs, and prints
 """
 
 import os
@@ -12,15 +12,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-LAUNCHED = "WORLD_SIZE"
-"""What torchrun sets for the processes it starts."""
+WORLD_SIZE = "WORLD_SIZE"
+"""Environment variable set by torchrun."""
 
 
 class Rank:
-    """One process alone: nothing to wait for, nothing to sum."""
+    """A single process: nothing to wait for, nothing to sum."""
 
     index: int = 0
-    world: int = 1
+    world_size: int = 1
 
     @property
     def is_main(self) -> bool:
@@ -28,10 +28,10 @@ class Rank:
         return self.index == 0
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait for all ranks."""
 
     def sum(self, *values: float | int) -> list[float]:
-        """Return the sums over all ranks: of tokens, of losses, of requests to stop."""
+        """Return the sums over all ranks: of tokens, losses, stop requests."""
         return [float(value) for value in values]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -39,13 +39,13 @@ class Rank:
 
 
 class GroupRank(Rank):
-    """One of several processes that torch.distributed has brought together."""
+    """One of several processes of torch.distributed."""
 
     def __init__(self) -> None:
-        self.index, self.world = dist.get_rank(), dist.get_world_size()
+        self.index, self.world_size = dist.get_rank(), dist.get_world_size()
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait for all ranks."""
         dist.barrier()
 
     def sum(self, *values: float | int) -> list[float]:
@@ -55,18 +55,18 @@ class GroupRank(Rank):
         return [float(value) for value in total]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Give every rank the sum of all ranks' gradients, in one exchange; where a rank has none it adds zero.
+        """Give every rank the sum of all ranks' gradients, in one all-reduce; a missing gradient counts as zero.
 
-        What no rank has a gradient for stays without one: an optimiser leaves it alone, as in one process.
+        A parameter without a gradient on any rank stays so: the optimizer skips it, as in a single process.
         """
         everything = [parameter for parameter in parameters if parameter.requires_grad]
         ranks_with = self.sum(*(float(parameter.grad is not None) for parameter in everything))
         trained = [parameter for parameter, count in zip(everything, ranks_with, strict=True) if count]
         if not trained:
             return
-        together = torch.cat([gradient_of(parameter).flatten() for parameter in trained])
-        dist.all_reduce(together)
-        sums = torch.split(together, [parameter.numel() for parameter in trained])
+        flat = torch.cat([gradient_of(parameter).flatten() for parameter in trained])
+        dist.all_reduce(flat)
+        sums = torch.split(flat, [parameter.numel() for parameter in trained])
         for parameter, part in zip(trained, sums, strict=True):
             parameter.grad = part.view_as(parameter)
 
@@ -77,9 +77,9 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
 
 
 @contextmanager
-def joined_rank() -> Iterator[Rank]:
-    """Join the processes that torchrun started with this one, or be alone."""
-    if int(os.environ.get(LAUNCHED, "1")) < 2:
+def join_process_group() -> Iterator[Rank]:
+    """Join the process group if torchrun started this process, else be a single rank."""
+    if int(os.environ.get(WORLD_SIZE, "1")) < 2:
         yield Rank()
         return
     dist.init_process_group("gloo")

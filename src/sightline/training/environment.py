@@ -1,4 +1,4 @@
-"""What a run computes with: a resumed run is the same to the last bit only where this is the same."""
+"""The environment of a run: a resumed run is bit-identical only in the same environment."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from sightline import __version__
 
 
 def environment(model: nn.Module) -> dict[str, object]:
-    """Return versions, threads, device and number type."""
+    """Return versions, threads, device and dtype."""
     weight = next(model.parameters())
     return {
         "sightline": __version__,
@@ -20,8 +20,8 @@ def environment(model: nn.Module) -> dict[str, object]:
     }
 
 
-def differences(then: Mapping[str, object], now: Mapping[str, object]) -> str | None:
-    """Say in a sentence what is not as it was, if anything matters that is not; our own version does not."""
+def describe_changes(then: Mapping[str, object], now: Mapping[str, object]) -> str | None:
+    """Return what has changed in a sentence, or None; our own version does not count."""
     changed = [
         f"{name} was {' '.join(str(then.get(name)).split())[:40]} and is {now[name]}"
         for name in now
@@ -29,4 +29,4 @@ def differences(then: Mapping[str, object], now: Mapping[str, object]) -> str | 
     ]
     if not changed:
         return None
-    return f"{', '.join(changed)}: the run goes on, but not to the last bit as it would have without the change"
+    return f"{', '.join(changed)}: the run continues, but not bit-identical to an uninterrupted one"

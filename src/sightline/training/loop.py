@@ -1,7 +1,7 @@
-"""The loop of every run: forward, loss, backward, clip, update; now and then a log line, a validation, a checkpoint.
+"""The training loop: forward, loss, backward, clip, update; at intervals a log line, a validation, a checkpoint.
 
-It knows no task: the kind of a batch decides what is learned from it (`objective`). All that a later step depends on is
-in the `TrainingState`, so a run that goes on from a checkpoint takes the same steps, to the last bit.
+It knows no task: the type of a batch decides the loss (`objective`). Everything a later step depends on is in the
+`TrainingState`, so a resumed run takes the same steps, to the last bit.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from sightline.text.batch import Batch
-from sightline.text.feed import Feed
+from sightline.text.batch_source import BatchSource
 from sightline.training.checkpoint import save
 from sightline.training.distributed import Rank
 from sightline.training.objective import Loss, Objective
@@ -26,118 +26,124 @@ from sightline.training.settings import TrainingSettings
 from sightline.training.signals import StopRequest
 from sightline.training.snapshot import save_snapshot, snapshot_due
 from sightline.training.state import Metric, Progress, TrainingState
-from sightline.training.validation import Validation
+from sightline.training.validation import ValidationResult
 
-Ending = Literal["steps", "epochs", "minutes", "patience", "signal"]
-"""Why a run is over: a limit, no better score for a while, or somebody asked it to stop."""
+StopReason = Literal["steps", "epochs", "minutes", "patience", "signal"]
+"""Why a run stopped: a limit, early stopping, or a signal."""
 
 CHECKPOINTS, SNAPSHOTS = "checkpoints", "snapshots"
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the loop works with besides what it trains."""
+class TrainerContext:
+    """What the loop needs besides the training state."""
 
     folder: Path
-    """The run's: checkpoints and snapshots go there."""
+    """Folder of the run, for checkpoints and snapshots."""
     reporter: Reporter
-    record: Callable[[Mapping[str, Metric], Sequence[Sample]], None]
-    """Takes what is to be kept of a step, with the samples of a validation."""
-    validate: Callable[[], Validation]
-    keep: Callable[[Validation], None]
-    """Called when the model is better than any before: it has the weights to be kept."""
+    write_metrics: Callable[[Mapping[str, Metric], Sequence[Sample]], None]
+    """Stores the metrics of a step, with the samples of a validation."""
+    validate: Callable[[], ValidationResult]
+    save_best: Callable[[ValidationResult], None]
+    """Called while the model holds the best weights so far."""
     rank: Rank
     stop: StopRequest
 
 
 def train(
-    state: TrainingState, feed: Feed, objective: Objective, settings: TrainingSettings, around: Surroundings
-) -> Ending:
-    """Train until a limit is reached; the state says how far it has come already."""
+    state: TrainingState,
+    batch_source: BatchSource,
+    objective: Objective,
+    settings: TrainingSettings,
+    context: TrainerContext,
+) -> StopReason:
+    """Train from where the state is until a limit is reached; return which one."""
     clock = Stopwatch(state.progress.seconds)
-    epoch = feed.epoch(state.progress.epoch)
-    around.reporter.begin(total_steps=settings.max_steps, step=state.progress.step)
+    epoch = batch_source.epoch(state.progress.epoch)
+    context.reporter.begin(total_steps=settings.max_steps, step=state.progress.step)
     state.model.train()
     state.metrics["stopping"] = 0
-    while (ending := reason_to_end(state, settings, around, n_batches=len(epoch))) is None:
-        loss = learn(state, epoch[state.progress.position], objective, settings)
-        note_loss(state, loss)
-        state.progress = next_place(state.progress, n_batches=len(epoch))
+    while (stop_reason := find_stop_reason(state, settings, context, n_batches=len(epoch))) is None:
+        loss = forward_backward(state, epoch[state.progress.position], objective, settings)
+        accumulate_loss(state, loss)
+        state.progress = advance_progress(state.progress, n_batches=len(epoch))
         if state.progress.position == 0:
-            epoch = feed.epoch(state.progress.epoch)
-        if state.progress.accumulated == settings.accumulate:
-            update(state, settings, around, clock)
-            do_what_is_due(state, settings, around, clock, n_batches=len(epoch))
-    state.progress = replace(state.progress, seconds=clock.now())
-    if ending != "signal" and validated_step(state) != state.progress.step:
-        validate(state, settings, around)
-    checkpoint(state, settings, around)
-    return ending
+            epoch = batch_source.epoch(state.progress.epoch)
+        if state.progress.accumulated == settings.gradient_accumulation:
+            update(state, settings, context, clock)
+            on_step_end(state, settings, context, clock, n_batches=len(epoch))
+    state.progress = replace(state.progress, seconds=clock.elapsed())
+    if stop_reason != "signal" and validated_step(state) != state.progress.step:
+        validate(state, settings, context)
+    checkpoint(state, settings, context)
+    return stop_reason
 
 
-def learn(state: TrainingState, batch: Batch, objective: Objective, settings: TrainingSettings) -> Loss | None:
-    """Add the gradients of one batch to those that wait; none where a process has no share of it."""
+def forward_backward(
+    state: TrainingState, batch: Batch, objective: Objective, settings: TrainingSettings
+) -> Loss | None:
+    """Add the gradients of one batch to the accumulated ones; return None if this rank has no rows of it."""
     if not len(batch):
         return None
-    with computing_in(settings, state):
+    with autocast(settings, state):
         loss = objective(state.model, batch)
     loss.total.backward()  # type: ignore[no-untyped-call]
     return loss
 
 
-def update(state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Stopwatch") -> None:
-    """Change the weights by the mean gradient of all tokens since the last update, on all ranks alike."""
+def update(state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch") -> None:
+    """Update the weights with the mean gradient over all tokens since the last update, identically on all ranks."""
     step = state.progress.step + 1
-    around.rank.sum_gradients(state.model.parameters())
-    tokens, stops = around.rank.sum(number(state, "pending_tokens"), bool(around.stop))
+    context.rank.sum_gradients(state.model.parameters())
+    tokens, stops = context.rank.sum(number(state, "pending_tokens"), bool(context.stop))
     gradients = [parameter.grad for _, parameter in state.optimizer.named_parameters() if parameter.grad is not None]
     torch._foreach_div_(gradients, max(tokens, 1.0))
     rate = learning_rate(settings, step, d_model=state.model.config.d_model)
-    done = state.optimizer.update(
-        step, learning_rate=rate, clip_norm=settings.clip_norm, on_non_finite=settings.on_non_finite
+    result = state.optimizer.update(
+        step, learning_rate=rate, grad_clip=settings.grad_clip, on_non_finite=settings.on_non_finite
     )
     state.optimizer.zero_grad()
-    if state.average is not None:
-        state.average.update(state.model, step)
-    if done.problem:
-        around.reporter.warn(done.problem)
-    skipped = state.progress.skipped + bool(done.problem)
-    state.progress = replace(state.progress, step=step, accumulated=0, skipped=skipped, seconds=clock.now())
+    if state.ema is not None:
+        state.ema.update(state.model, step)
+    if result.problem:
+        context.reporter.warn(result.problem)
+    skipped = state.progress.skipped + bool(result.problem)
+    state.progress = replace(state.progress, step=step, accumulated=0, skipped=skipped, seconds=clock.elapsed())
     state.metrics.update(
         pending_tokens=0,
         tokens=number(state, "tokens") + tokens,
         learning_rate=rate,
-        gradient_norm=done.gradient_norm,
+        gradient_norm=result.gradient_norm,
         stopping=int(stops > 0),
     )
 
 
-def do_what_is_due(
-    state: TrainingState, settings: TrainingSettings, around: Surroundings, clock: "Stopwatch", *, n_batches: int
+def on_step_end(
+    state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch", *, n_batches: int
 ) -> None:
-    """Log, validate, and save, if it is time; a model that is better than all before is saved at once."""
+    """Log, validate, and checkpoint when due; an improved model is checkpointed at once."""
     step = state.progress.step
-    speed = clock.speed(number(state, "tokens"))
+    speed = clock.tokens_per_second(number(state, "tokens"))
     tokens = number(state, "window_tokens")
-    around.reporter.tick(
+    context.reporter.tick(
         step,
         loss=number(state, "window_loss") / tokens if tokens else math.nan,
         tokens_per_second=speed,
         learning_rate=number(state, "learning_rate"),
     )
     if step % settings.log_every == 0:
-        log(state, around, speed, n_batches=n_batches)
-    if settings.snapshots and snapshot_due(step) and around.rank.is_main:
-        save_snapshot(state.model, around.folder / SNAPSHOTS, step=step)
-    improved = step % settings.validate_every == 0 and validate(state, settings, around)
+        log(state, context, speed, n_batches=n_batches)
+    if settings.snapshots and snapshot_due(step) and context.rank.is_main:
+        save_snapshot(state.model, context.folder / SNAPSHOTS, step=step)
+    improved = step % settings.validate_every == 0 and validate(state, settings, context)
     if improved or step % settings.checkpoint_every == 0:
-        checkpoint(state, settings, around)
+        checkpoint(state, settings, context)
 
 
-def log(state: TrainingState, around: Surroundings, speed: float, *, n_batches: int) -> None:
-    """Write down the mean loss since the last time, and where the run is."""
+def log(state: TrainingState, context: TrainerContext, speed: float, *, n_batches: int) -> None:
+    """Log the mean loss since the last log line, and the progress."""
     progress = state.progress
-    total, tokens = around.rank.sum(number(state, "window_loss"), number(state, "window_tokens"))
+    total, tokens = context.rank.sum(number(state, "window_loss"), number(state, "window_tokens"))
     record: dict[str, Metric] = {
         "step": progress.step,
         "epoch": round(progress.epoch + progress.position / n_batches, 4),
@@ -150,36 +156,40 @@ def log(state: TrainingState, around: Surroundings, speed: float, *, n_batches: 
         "seconds": round(progress.seconds, 2),
     }
     state.metrics.update(window_loss=0.0, window_tokens=0)
-    around.reporter.log(record)
-    around.record(record, ())
+    context.reporter.log(record)
+    context.write_metrics(record, ())
 
 
-def validate(state: TrainingState, settings: TrainingSettings, around: Surroundings) -> bool:
-    """Validate with the averaged weights if there are any; keep the model and return True if it is the best so far.
+def validate(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> bool:
+    """Validate, with the EMA weights if there are any; save the model and return True if it is the best so far.
 
-    Random generators are put back, so that the run goes on as it would have without.
+    Random generators are restored, so that validating does not change the run.
     """
-    before = RandomStates.now()
-    averaged = state.average.in_place_of(state.model) if state.average else nullcontext()
+    before = RandomStates.capture()
+    averaged = state.ema.swap_into(state.model) if state.ema else nullcontext()
     with averaged:
         state.model.eval()
-        found = around.validate()
-        merit = found.merit(settings.best_by, step=state.progress.step)
-        improved = all(map(math.isfinite, merit)) and (state.progress.best_step is None or merit > best_merit(state))
-        if improved and around.rank.is_main:
-            around.keep(found)
+        result = context.validate()
+        selection_key = result.selection_key(settings.best_metric, step=state.progress.step)
+        improved = all(map(math.isfinite, selection_key)) and (
+            state.progress.best_step is None or selection_key > best_selection_key(state)
+        )
+        if improved and context.rank.is_main:
+            context.save_best(result)
     state.model.train()
-    before.apply()
+    before.restore()
     step = state.progress.step
-    state.metrics.update(found.record(), validated_step=step)
+    state.metrics.update(result.to_record(), validated_step=step)
     if improved:
-        state.metrics.update(best_merit=merit[0], best_tie=merit[1], stale=0)
+        state.metrics.update(
+            best_selection_key=selection_key[0], best_tie_break=selection_key[1], validations_without_improvement=0
+        )
         state.progress = replace(state.progress, best_step=step)
     else:
-        state.metrics["stale"] = int(number(state, "stale")) + 1
-    record: dict[str, Metric] = {"step": step, **found.record(), "best_step": state.progress.best_step}
-    around.reporter.validated(record, found.samples)
-    around.record(record, found.samples)
+        state.metrics["validations_without_improvement"] = int(number(state, "validations_without_improvement")) + 1
+    record: dict[str, Metric] = {"step": step, **result.to_record(), "best_step": state.progress.best_step}
+    context.reporter.log_validation(record, result.samples)
+    context.write_metrics(record, result.samples)
     return improved
 
 
@@ -188,43 +198,43 @@ def validated_step(state: TrainingState) -> int:
     return int(number(state, "validated_step"))
 
 
-def best_merit(state: TrainingState) -> tuple[float, float]:
-    """Return the merit of the best model so far."""
-    return number(state, "best_merit"), number(state, "best_tie")
+def best_selection_key(state: TrainingState) -> tuple[float, float]:
+    """Return the selection key of the best model so far."""
+    return number(state, "best_selection_key"), number(state, "best_tie_break")
 
 
-def checkpoint(state: TrainingState, settings: TrainingSettings, around: Surroundings) -> None:
-    """Save all that decides how the run goes on; the others wait for the one that writes."""
-    if around.rank.is_main:
-        save(state, around.folder / CHECKPOINTS, keep_last=settings.keep_last)
-    around.rank.barrier()
+def checkpoint(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> None:
+    """Save everything needed to resume; the other ranks wait for the main one."""
+    if context.rank.is_main:
+        save(state, context.folder / CHECKPOINTS, keep_checkpoints=settings.keep_checkpoints)
+    context.rank.barrier()
 
 
-def reason_to_end(
-    state: TrainingState, settings: TrainingSettings, around: Surroundings, *, n_batches: int
-) -> Ending | None:
-    """Tell whether it is time to stop. Between batches of one update only a signal is a reason, and alone only.
+def find_stop_reason(
+    state: TrainingState, settings: TrainingSettings, context: TrainerContext, *, n_batches: int
+) -> StopReason | None:
+    """Return why to stop now, or None. Between the batches of one update only a signal stops a single process.
 
-    Several processes stop together: they have agreed on it at the last update.
+    Several ranks stop together: they agreed on it at the last update.
     """
     progress = state.progress
-    if bool(around.stop) if around.rank.world == 1 else bool(state.metrics.get("stopping")):
+    if bool(context.stop) if context.rank.world_size == 1 else bool(state.metrics.get("stopping")):
         return "signal"
     if progress.accumulated:
         return None
     epochs = progress.epoch + progress.position / n_batches
-    minutes = settings.max_minutes and around.rank.sum(progress.seconds / 60)[0] / around.rank.world
-    limits: dict[Ending, tuple[int | float | None, int | float | None]] = {
+    minutes = settings.max_minutes and context.rank.sum(progress.seconds / 60)[0] / context.rank.world_size
+    limits: dict[StopReason, tuple[int | float | None, int | float | None]] = {
         "steps": (progress.step, settings.max_steps),
         "epochs": (epochs, settings.max_epochs),
         "minutes": (minutes, settings.max_minutes),
-        "patience": (number(state, "stale"), settings.patience),
+        "patience": (number(state, "validations_without_improvement"), settings.patience),
     }
     return next((name for name, (reached, limit) in limits.items() if limit and (reached or 0) >= limit), None)
 
 
-def next_place(progress: Progress, *, n_batches: int) -> Progress:
-    """Return where the run is after one more batch."""
+def advance_progress(progress: Progress, *, n_batches: int) -> Progress:
+    """Return the progress after one more batch."""
     last = progress.position + 1 >= n_batches
     return replace(
         progress,
@@ -234,8 +244,8 @@ def next_place(progress: Progress, *, n_batches: int) -> Progress:
     )
 
 
-def note_loss(state: TrainingState, loss: Loss | None) -> None:
-    """Count a batch; a loss that is not a number is not added to the others, its update will be judged by itself."""
+def accumulate_loss(state: TrainingState, loss: Loss | None) -> None:
+    """Add a batch to the running sums; a non-finite loss is left out, the optimizer will handle its update."""
     if loss is None:
         return
     state.metrics["pending_tokens"] = int(number(state, "pending_tokens")) + loss.count
@@ -251,26 +261,26 @@ def number(state: TrainingState, name: str) -> int | float:
     return value if isinstance(value, int | float) else 0
 
 
-def computing_in(settings: TrainingSettings, state: TrainingState) -> AbstractContextManager[object]:
-    """Let matrix products be computed in the precision that the settings ask for."""
+def autocast(settings: TrainingSettings, state: TrainingState) -> AbstractContextManager[object]:
+    """Compute matrix products in the precision of the settings."""
     if settings.precision == "float32":
         return nullcontext()
     return torch.autocast(next(state.model.parameters()).device.type, dtype=torch.bfloat16)
 
 
 class Stopwatch:
-    """The time a run has taken over all resumes, and its speed since it was last asked."""
+    """Training time over all resumes, and tokens per second over the last updates."""
 
     def __init__(self, seconds: float) -> None:
         self._before, self._start = seconds, time.monotonic()
         self._marks: list[tuple[float, int | float]] = []
 
-    def now(self) -> float:
+    def elapsed(self) -> float:
         """Return the seconds so far."""
         return self._before + time.monotonic() - self._start
 
-    def speed(self, tokens: int | float) -> float:
-        """Return tokens a second over the last updates."""
+    def tokens_per_second(self, tokens: int | float) -> float:
+        """Return the mean over the last updates, given the tokens so far."""
         self._marks = [*self._marks[-20:], (time.monotonic(), tokens)]
-        (first, had), (last, have) = self._marks[0], self._marks[-1]
-        return (have - had) / (last - first) if last > first else 0.0
+        (first, tokens_then), (last, tokens_now) = self._marks[0], self._marks[-1]
+        return (tokens_now - tokens_then) / (last - first) if last > first else 0.0

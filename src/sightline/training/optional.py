@@ -1,4 +1,4 @@
-"""Packages that not everyone needs: asked for when they are used, and missed in a sentence."""
+"""Optional packages: imported when used, with an error that names the extra to install."""
 
 import importlib
 from types import ModuleType
@@ -6,10 +6,10 @@ from types import ModuleType
 from sightline.errors import RefusedError
 
 
-def optional(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module of an optional package, or say which extra of Sightline brings it.
+def import_optional(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module of an optional package, or raise an error that names the extra to install.
 
-    A package that is there but broken is another matter: its own error is raised as it is.
+    If the package is installed but broken, its own error is raised.
     """
     try:
         return importlib.import_module(module)

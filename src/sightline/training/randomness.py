@@ -1,4 +1,4 @@
-"""Where the random generators stand, as JSON and back: dropout must go on with the numbers it would have drawn."""
+"""States of the random generators, as JSON and back: a resumed run must draw the same numbers."""
 
 import math
 import random
@@ -18,26 +18,26 @@ NUMPY_WORDS = 624
 
 @dataclass(frozen=True)
 class RandomStates:
-    """The states of every generator a run may draw from."""
+    """The states of all generators a run may use."""
 
     python: tuple[Any, ...]
     numpy: tuple[Any, ...]
     torch: Tensor
     cuda: tuple[Tensor, ...]
-    """One for each graphics card."""
+    """One per GPU."""
 
     @classmethod
-    def now(cls) -> "RandomStates":
-        """Return where the generators stand."""
+    def capture(cls) -> "RandomStates":
+        """Return the current states."""
         return cls(
             random.getstate(),
-            tuple(np.random.get_state()),  # noqa: NPY002 - whoever draws from the global one shall go on too
+            tuple(np.random.get_state()),  # noqa: NPY002 - users may draw from the global generator
             torch.get_rng_state(),
             tuple(torch.cuda.get_rng_state_all()),
         )
 
-    def apply(self) -> None:
-        """Put the generators there."""
+    def restore(self) -> None:
+        """Set the generators to these states."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)  # noqa: NPY002
         torch.set_rng_state(self.torch)
@@ -49,9 +49,9 @@ class RandomStates:
         _, words, gauss = self.python
         _, keys, position, has_gauss, cached = self.numpy
         return {
-            "python": {"words": hex_of(words), "gauss": gauss},
+            "python": {"words": to_hex(words), "gauss": gauss},
             "numpy": {
-                "words": hex_of(keys.tolist()),
+                "words": to_hex(keys.tolist()),
                 "position": int(position),
                 "has_gauss": int(has_gauss),
                 "cached": float(cached),
@@ -62,57 +62,57 @@ class RandomStates:
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> "RandomStates":
-        """Read the states, each tried on a generator of its own first, so that a bad one changes nothing."""
+        """Parse the states; each is tried on a new generator first, so that a bad one changes nothing."""
         try:
             python, numpy = entries["python"], entries["numpy"]
             states = cls(
-                (random.Random.VERSION, tuple(words_of(python["words"])), gauss_of(python["gauss"])),
-                ("MT19937", keys_of(numpy), position_of(numpy), int(numpy["has_gauss"]), float(numpy["cached"])),
-                tensor_of(entries["torch"]),
-                tuple(tensor_of(state) for state in entries["cuda"]),
+                (random.Random.VERSION, tuple(from_hex(python["words"])), parse_gauss(python["gauss"])),
+                ("MT19937", parse_keys(numpy), parse_position(numpy), int(numpy["has_gauss"]), float(numpy["cached"])),
+                parse_tensor(entries["torch"]),
+                tuple(parse_tensor(state) for state in entries["cuda"]),
             )
             random.Random().setstate(states.python)  # noqa: S311 - a trial, not a secret
             np.random.RandomState().set_state(states.numpy)
             torch.Generator().set_state(states.torch)
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError):
-            raise InputError("the states of the random generators are not what generators have") from None
+            raise InputError("the states of the random generators are not valid") from None
         return states
 
 
-def hex_of(words: Sequence[int]) -> str:
-    """Write 32-bit words as text."""
+def to_hex(words: Sequence[int]) -> str:
+    """Encode 32-bit words as hex."""
     return np.asarray(words, dtype="<u4").tobytes().hex()
 
 
-def words_of(text: str) -> list[int]:
-    """Read 32-bit words."""
+def from_hex(text: str) -> list[int]:
+    """Decode 32-bit words."""
     words: list[int] = np.frombuffer(bytes.fromhex(text), dtype="<u4").tolist()
     return words
 
 
-def keys_of(entries: Mapping[str, Any]) -> "np.ndarray[Any, np.dtype[np.uint32]]":
-    """Read NumPy's words, as many as it has."""
-    words = words_of(entries["words"])
+def parse_keys(entries: Mapping[str, Any]) -> "np.ndarray[Any, np.dtype[np.uint32]]":
+    """Parse NumPy's words."""
+    words = from_hex(entries["words"])
     if len(words) != NUMPY_WORDS:
         raise ValueError
     return np.asarray(words, dtype=np.uint32)
 
 
-def position_of(entries: Mapping[str, Any]) -> int:
-    """Read which word is next: NumPy itself would believe any number, and read there."""
+def parse_position(entries: Mapping[str, Any]) -> int:
+    """Parse the index of the next word: NumPy itself would accept any number and read out of bounds."""
     position = entries["position"]
     if type(position) is not int or not 0 <= position <= NUMPY_WORDS:
         raise ValueError
     return position
 
 
-def gauss_of(value: object) -> float | None:
-    """Read the second number of a pair that was drawn together, if one is left."""
+def parse_gauss(value: object) -> float | None:
+    """Parse the second number of a Gaussian pair, if one is left."""
     if value is not None and not (isinstance(value, float) and math.isfinite(value)):
         raise ValueError
     return value
 
 
-def tensor_of(text: str) -> Tensor:
-    """Read the bytes of a generator of torch's."""
+def parse_tensor(text: str) -> Tensor:
+    """Parse the bytes of a torch generator."""
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)

@@ -1,6 +1,6 @@
-"""The learning rate of every step: pure functions of its number, which counts from 1.
+"""Learning rate schedules: pure functions of the step, which counts from 1.
 
-A run that goes on from a checkpoint needs no more than that number to find its place.
+A resumed run needs nothing but its step.
 """
 
 import math
@@ -9,11 +9,11 @@ from sightline.training.settings import TrainingSettings
 
 
 def learning_rate(settings: TrainingSettings, step: int, *, d_model: int) -> float:
-    """Return the learning rate of an update by the schedule that was chosen."""
+    """Return the learning rate of an update by the schedule of the settings."""
     peak, warmup = settings.learning_rate or 0.0, settings.warmup_steps
-    end, floor = settings.max_steps or 0, settings.final_learning_rate
-    if settings.schedule == "paper":
-        return paper(step, d_model=d_model, warmup=warmup)
+    end, floor = settings.max_steps or 0, settings.min_lr_ratio
+    if settings.schedule == "noam":
+        return noam(step, d_model=d_model, warmup=warmup)
     if settings.schedule == "inverse_square_root":
         return inverse_square_root(step, peak=peak, warmup=warmup)
     if settings.schedule == "cosine":
@@ -23,37 +23,37 @@ def learning_rate(settings: TrainingSettings, step: int, *, d_model: int) -> flo
     return constant(step, peak=peak, warmup=warmup)
 
 
-def paper(step: int, *, d_model: int, warmup: int) -> float:
+def noam(step: int, *, d_model: int, warmup: int) -> float:
     """Return d^−0.5 · min(step^−0.5, step · warmup^−1.5) (Vaswani et al. 2017, 5.3)."""
     return float(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
 
 
 def inverse_square_root(step: int, *, peak: float, warmup: int) -> float:
-    """Rise to the peak, then fall with the square root of the step: the paper's shape at a height of one's own."""
-    return peak * min(risen(step, warmup), math.sqrt(max(warmup, 1) / step))
+    """Rise to the peak, then fall with the square root of the step: the shape of noam with any peak."""
+    return peak * min(warmup_fraction(step, warmup), math.sqrt(max(warmup, 1) / step))
 
 
 def cosine(step: int, *, peak: float, warmup: int, end: int, floor: float = 0.0) -> float:
     """Rise to the peak, then fall to `floor` times the peak along half a cosine."""
-    left = (1 + math.cos(math.pi * gone(step, warmup, end))) / 2
-    return peak * risen(step, warmup) * (floor + (1 - floor) * left)
+    remaining = (1 + math.cos(math.pi * decay_fraction(step, warmup, end))) / 2
+    return peak * warmup_fraction(step, warmup) * (floor + (1 - floor) * remaining)
 
 
 def linear(step: int, *, peak: float, warmup: int, end: int, floor: float = 0.0) -> float:
     """Rise to the peak, then fall to `floor` times the peak along a line."""
-    return peak * risen(step, warmup) * (floor + (1 - floor) * (1 - gone(step, warmup, end)))
+    return peak * warmup_fraction(step, warmup) * (floor + (1 - floor) * (1 - decay_fraction(step, warmup, end)))
 
 
 def constant(step: int, *, peak: float, warmup: int) -> float:
     """Rise to the peak and stay there."""
-    return peak * risen(step, warmup)
+    return peak * warmup_fraction(step, warmup)
 
 
-def risen(step: int, warmup: int) -> float:
-    """Return how much of the warm-up is done, from 0 to 1."""
+def warmup_fraction(step: int, warmup: int) -> float:
+    """Return how much of the warmup is done, from 0 to 1."""
     return min(1.0, step / warmup) if warmup else 1.0
 
 
-def gone(step: int, warmup: int, end: int) -> float:
-    """Return how much of the way from the warm-up to the end is done, from 0 to 1."""
+def decay_fraction(step: int, warmup: int, end: int) -> float:
+    """Return how much of the decay after the warmup is done, from 0 to 1."""
     return min(1.0, max(0.0, (step - warmup) / (end - warmup)))

@@ -1,4 +1,4 @@
-"""Signals that end a run: the first one asks it to save and stop, a second one ends the process at once."""
+"""Signals that stop a run: the first one makes it save and stop, a second one ends the process at once."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name)
 
 
 class StopRequest:
-    """Whether somebody asked the run to stop: looked at between batches."""
+    """Whether a signal asked the run to stop; checked between batches."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -21,23 +21,23 @@ class StopRequest:
         return self.signal is not None
 
     def handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - Python calls it with both
-        """Note the first signal; leave at once on a second."""
+        """Store the first signal; exit at once on a second."""
         if self.signal is not None:
             os._exit(128 + number)  # not an exception: it could be caught in the middle of a save
         self.signal = number
 
     @property
     def exit_code(self) -> int:
-        """How the process ends: as a shell reports the signal (143, 130, 129), 0 without one."""
+        """Exit code as a shell reports the signal (143, 130, 129), 0 without one."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Turn signals into a request while the run lasts; what was done about them before is done again afterwards.
+    """Turn signals into a stop request while the run lasts; restore the previous handlers afterwards.
 
-    A signal that is being ignored stays so (`nohup` ignores SIGHUP). Outside the main thread Python lets nobody
-    handle signals: the request is then never made.
+    Ignored signals stay ignored (`nohup` ignores SIGHUP). Outside the main thread Python cannot handle signals: there
+    is then never a request.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

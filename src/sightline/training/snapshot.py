@@ -1,13 +1,13 @@
-"""Snapshots of a model while it learns: its weights at steps 1, 2, 4, 8, …, kept to show later how attention formed.
+"""Snapshots of a model during training: its weights at steps 1, 2, 4, 8, …, kept to show how attention forms.
 
-They cannot be resumed from; each is a model folder, and whatever opens a model opens it.
+A run cannot be resumed from them; each is a model folder like any other.
 """
 
 from pathlib import Path
 
 from sightline.bundle import Bundle, save
 from sightline.model.registry import Model
-from sightline.training.rotation import place_for
+from sightline.training.retention import checkpoint_path
 
 
 def snapshot_due(step: int) -> bool:
@@ -17,6 +17,6 @@ def snapshot_due(step: int) -> bool:
 
 def save_snapshot(model: Model, folder: Path, *, step: int) -> Path:
     """Save the model of this step."""
-    path = place_for(folder, step)
+    path = checkpoint_path(folder, step)
     save(Bundle(model), path)
     return path

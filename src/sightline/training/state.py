@@ -1,11 +1,11 @@
-"""All that decides how a run goes on, in memory and as named tensors: what a checkpoint holds.
+"""The training state, in memory and as named tensors: what a checkpoint holds and a resumed run needs.
 
     model       the weights
-    optimizer   what the optimiser remembers of every parameter, as PARAMETER.WHAT
-    average     the running average of the weights, if there is one
-    gradients   those of batches that wait for the next update, if there are any
+    optimizer   the optimizer's state of every parameter, as PARAMETER.KEY
+    ema         the exponential moving average of the weights, if there is one
+    gradients   accumulated gradients that wait for the next update, if there are any
 
-Everything else is numbers: how far the run has come, where in the data it is, its scores, its random generators.
+The rest is numbers: steps done, position in the data, scores, states of the random generators.
 """
 
 from collections.abc import Mapping
@@ -18,39 +18,39 @@ from sightline.bundle.weights import check_tensors
 from sightline.errors import RefusedError
 from sightline.model.registry import Model
 from sightline.settings import Checks
-from sightline.training.average import RunningAverage
+from sightline.training.averaging import ExponentialMovingAverage
 from sightline.training.optimizer import Optimizer
 from sightline.training.tensor_file import TensorFile
 
 Metric = float | int | str | None
 Shape = tuple[int, ...]
 
-REMEMBERED: dict[str, dict[str, bool]] = {
+OPTIMIZER_STATE: dict[str, dict[str, bool]] = {
     "Adam": {"step": False, "exp_avg": True, "exp_avg_sq": True},
     "AdamW": {"step": False, "exp_avg": True, "exp_avg_sq": True},
     "Muon": {"momentum_buffer": True},
 }
-"""What torch's optimisers keep of a parameter, and whether it has the parameter's shape or is one number."""
+"""State that torch's optimizers keep per parameter: True if it has the parameter's shape, False if it is a scalar."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come."""
+    """Progress of a run."""
 
     step: int = 0
     """Updates done."""
     accumulated: int = 0
-    """Batches whose gradients wait for the next update."""
+    """Batches whose gradients are accumulated for the next update."""
     seed: int = 0
     epoch: int = 0
     position: int = 0
-    """Batches of this epoch that have been read; with seed and epoch, the place in the data."""
+    """Batches read in this epoch; with seed and epoch, the position in the data."""
     skipped: int = 0
-    """Updates that were not done because a gradient was not finite."""
+    """Updates skipped because a gradient was not finite."""
     seconds: float = 0.0
-    """Time spent, over all resumes."""
+    """Training time over all resumes."""
     best_step: int | None = None
-    """The step with the best score so far: its checkpoint is kept."""
+    """Step of the best model so far: its checkpoint is kept."""
 
     def __post_init__(self) -> None:
         checks = Checks()
@@ -66,18 +66,18 @@ class TrainingState:
 
     model: Model
     optimizer: Optimizer
-    average: RunningAverage | None = None
+    ema: ExponentialMovingAverage | None = None
     progress: Progress = field(default_factory=Progress)
     metrics: dict[str, Metric] = field(default_factory=dict)
-    """Scores so far, for early stopping and the final report; their history is the log's."""
+    """Latest metrics, for early stopping and the summary; their history is in metrics.jsonl."""
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Return all tensors by kind and name; kinds that are empty now are left out."""
+        """Return all tensors by kind and name; empty kinds are left out."""
         named = dict(self.model.named_parameters())
         kinds = {
             "model": {name: parameter.detach() for name, parameter in named.items()},
-            "optimizer": remembered(self.optimizer),
-            "average": self.average.weights if self.average else {},
+            "optimizer": collect_optimizer_state(self.optimizer),
+            "ema": self.ema.weights if self.ema else {},
             "gradients": {name: parameter.grad for name, parameter in named.items() if parameter.grad is not None},
         }
         return {kind: tensors for kind, tensors in kinds.items() if tensors}
@@ -87,25 +87,24 @@ class TrainingState:
         return {name: tuple(parameter.shape) for name, parameter in self.model.named_parameters()}
 
     def check(self, files: Mapping[str, TensorFile]) -> None:
-        """Refuse files that are not a state of this model and this optimiser, before anything is read or changed."""
+        """Reject files that do not fit this model and optimizer, before anything is read or changed."""
         shapes = self.shapes()
         for kind, file in files.items():
             if kind == "optimizer":
-                expected = self.remembered_shapes(file)
+                expected = self.optimizer_state_shapes(file)
             elif kind == "gradients":
                 expected = {name: shape for name, shape in shapes.items() if name in file.header.tensors}
             else:
                 expected = shapes
-            check_tensors(file.header, expected, file.path, against="the model that is trained")
-        if ("average" in files) != (self.average is not None):
-            has, wants = ("a", "none") if "average" in files else ("no", "one")
+            check_tensors(file.header, expected, file.path, against="the model in training")
+        if ("ema" in files) != (self.ema is not None):
             raise RefusedError(
-                f"the checkpoint has {has} running average of the weights, but the settings ask for {wants}: "
-                "resume with the average_decay the run began with"
+                f"the checkpoint {'has' if 'ema' in files else 'has no'} EMA weights, but the settings ask for "
+                f"{'none' if 'ema' in files else 'them'}: resume with the run's original ema_decay"
             )
 
-    def remembered_shapes(self, file: TensorFile) -> dict[str, Shape]:
-        """Return what the optimiser keeps of those parameters that the file mentions: all of it or nothing."""
+    def optimizer_state_shapes(self, file: TensorFile) -> dict[str, Shape]:
+        """Return the shapes of the optimizer state of each parameter that the file mentions: all of it or nothing."""
         mentioned = {name.rpartition(".")[0] for name in file.header.tensors}
         return {
             f"{name}.{key}": tuple(parameter.shape) if full else ()
@@ -113,25 +112,25 @@ class TrainingState:
             for group in part.param_groups
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
             if name in mentioned
-            for key, full in REMEMBERED[type(part).__name__].items()
+            for key, full in OPTIMIZER_STATE[type(part).__name__].items()
         }
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Take on the tensors of a checkpoint that `check` has found to fit."""
+        """Load the tensors of a checkpoint that `check` has accepted."""
         gradients = tensors.get("gradients", {})
         for name, parameter in self.model.named_parameters():
             parameter.copy_(tensors["model"][name])
             gradient = gradients.get(name)
             parameter.grad = None if gradient is None else gradient.to(parameter)
-        if self.average is not None:
-            for name, weight in self.average.weights.items():
-                weight.copy_(tensors["average"][name])
-        remember(self.optimizer, tensors.get("optimizer", {}))
+        if self.ema is not None:
+            for name, weight in self.ema.weights.items():
+                weight.copy_(tensors["ema"][name])
+        load_optimizer_state(self.optimizer, tensors.get("optimizer", {}))
 
 
-def remembered(optimizer: Optimizer) -> dict[str, Tensor]:
-    """Return what the optimiser keeps, by parameter and what it is."""
+def collect_optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the state of the optimizer as PARAMETER.KEY."""
     return {
         f"{name}.{key}": value.detach()
         for part in optimizer.parts
@@ -141,13 +140,13 @@ def remembered(optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def remember(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Let the optimiser remember these tensors and nothing else; torch moves them where it wants them."""
+def load_optimizer_state(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Replace the state of the optimizer; torch moves the tensors to the right device."""
     for part in optimizer.parts:
         names = [name for group in part.param_groups for name in group["param_names"]]
         state = {
-            index: {key: tensors[f"{name}.{key}"] for key in REMEMBERED[type(part).__name__]}
+            index: {key: tensors[f"{name}.{key}"] for key in OPTIMIZER_STATE[type(part).__name__]}
             for index, name in enumerate(names)
-            if any(f"{name}.{key}" in tensors for key in REMEMBERED[type(part).__name__])
+            if any(f"{name}.{key}" in tensors for key in OPTIMIZER_STATE[type(part).__name__])
         }
         part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})

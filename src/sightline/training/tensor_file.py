@@ -1,4 +1,4 @@
-"""Tensors by name in a safetensors file, read one at a time by the reader that trusts no file."""
+"""Tensors by name in a safetensors file, read one at a time and safely from untrusted files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,30 +8,30 @@ from pathlib import Path
 
 from torch import Tensor
 
+from sightline.bundle.files import open_regular
 from sightline.bundle.header import Header, read_header
-from sightline.bundle.source import open_regular
-from sightline.bundle.weights import not_finite, read_tensor
+from sightline.bundle.weights import has_non_finite, read_tensor
 from sightline.errors import ModelFileError
 
 
 @dataclass(frozen=True)
 class TensorFile:
-    """An open file whose header has been checked."""
+    """An open safetensors file with a checked header."""
 
     path: Path
     file: FileIO
     header: Header
 
     def read(self, name: str, *, finite: bool = True) -> Tensor:
-        """Read one tensor into memory of its own, refusing NaN and infinity unless `finite` is not asked for."""
+        """Read one tensor into its own memory; with `finite`, refuse NaN and infinity."""
         stored = self.header.tensors[name]
         try:
             self.file.seek(self.header.start + stored.begin)
             tensor = read_tensor(self.file, stored, self.path)
         except OSError as error:
             raise ModelFileError(self.path, f"cannot be read: {error.strerror}") from None
-        if finite and not_finite(tensor):
-            raise ModelFileError(self.path, f"{name} holds NaN or infinity: the training that made it had gone wrong")
+        if finite and has_non_finite(tensor):
+            raise ModelFileError(self.path, f"{name} holds NaN or infinity: its training had diverged")
         return tensor
 
     def read_all(self, *, finite: bool = True) -> dict[str, Tensor]:
@@ -40,8 +40,8 @@ class TensorFile:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[FileIO]:
-    """Open a file that must be there."""
+def open_required(path: Path) -> Iterator[FileIO]:
+    """Open a file that must exist."""
     if (file := open_regular(path)) is None:
         raise ModelFileError(path, "is missing")
     with file:
@@ -49,7 +49,7 @@ def opened(path: Path) -> Iterator[FileIO]:
 
 
 @contextmanager
-def opened_tensors(path: Path) -> Iterator[TensorFile]:
-    """Open a safetensors file that must be there."""
-    with opened(path) as file:
+def open_tensor_file(path: Path) -> Iterator[TensorFile]:
+    """Open a safetensors file that must exist."""
+    with open_required(path) as file:
         yield TensorFile(path, file, read_header(file, path))

@@ -1,35 +1,35 @@
-"""What a validation found: the loss, the task's score, and a few outputs to look at."""
+"""The result of a validation: the loss, the task's score, and sample outputs."""
 
 from dataclasses import dataclass, field
 
-from sightline.training.metrics import VALIDATION
+from sightline.training.metrics import VALIDATION_LOSS
 from sightline.training.report import Sample
-from sightline.training.settings import BestBy
+from sightline.training.settings import BestMetric
 
 
 @dataclass(frozen=True)
-class Validation:
-    """How good a model is on examples it did not learn from."""
+class ValidationResult:
+    """Loss and scores of a model on the validation set."""
 
     loss: float
-    """Cross-entropy a token (or label), without smoothing; what the run itself learns by."""
+    """Cross-entropy per token (or label), without label smoothing."""
     score: tuple[str, float]
-    """What the task is judged by, and its value."""
+    """Name and value of the task's main metric."""
     higher_is_better: bool
-    others: dict[str, float] = field(default_factory=dict)
+    other_scores: dict[str, float] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
 
-    def record(self) -> dict[str, float]:
+    def to_record(self) -> dict[str, float]:
         """Return all values by name."""
         name, value = self.score
-        return {VALIDATION: self.loss, name: value, **self.others}
+        return {VALIDATION_LOSS: self.loss, name: value, **self.other_scores}
 
-    def merit(self, best_by: BestBy, *, step: int) -> tuple[float, float]:
-        """Return what is higher for a better model: the score, and where scores are equal the loss decides.
+    def selection_key(self, best_metric: BestMetric, *, step: int) -> tuple[float, float]:
+        """Return a key that is higher for a better model: the score, then the loss to break ties.
 
-        They are equal more often than one would think: BLEU is 0 for every model as long as all sentences are short.
+        Ties are common: BLEU is 0 for every model as long as all sentences are short.
         """
-        if best_by == "last":
+        if best_metric == "last":
             return float(step), 0.0
         score = self.score[1] if self.higher_is_better else -self.score[1]
-        return (-self.loss, 0.0) if best_by == "loss" else (score, -self.loss)
+        return (-self.loss, 0.0) if best_metric == "loss" else (score, -self.loss)

@@ -1,4 +1,4 @@
-"""A server with a small model of every kind, and clients that people have."""
+"""A server with a small model of every kind, and clients for it."""
 
 from collections.abc import Iterator
 

@@ -34,7 +34,7 @@ def test_a_model_of_one_direction_takes_any_languages(http, models):
     assert answer.json() == {"translatedText": models["one-way"].translate("the cat")}
 
 
-def test_nothing_to_translate_stays_nothing(http):
+def test_blank_text_stays_blank(http):
     answer = http.post("/translate", json={"q": ["", " ", "cat"], "target": "de", "model": "phrases"}).json()
     assert answer["translatedText"][:2] == ["", ""]
 
@@ -48,8 +48,8 @@ def test_languages(http):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"target": "tlh"}, "does not know this language"),
-        ({"source": "tlh"}, "does not know this language"),
+        ({"target": "tlh"}, "unsupported language"),
+        ({"source": "tlh"}, "unsupported language"),
         ({"format": "html"}, "format"),
         ({"alternatives": 9}, "--max-choices"),
         ({"api_key": "secret-key"}, "api_key"),
@@ -58,14 +58,14 @@ def test_languages(http):
         ({"glossary": "x"}, "glossary is not supported"),
     ],
 )
-def test_what_cannot_be_done_is_refused(http, more, said):
+def test_unsupported_request_is_refused(http, more, said):
     answer = http.post("/translate", json={"q": "the cat", "target": "de", "model": "phrases", **more})
     assert answer.status_code == 400
     assert said in answer.json()["error"]["message"]
     assert "secret" not in answer.text
 
 
-def test_languages_are_told_apart_by_a_classifier_of_languages_only(http):
+def test_detection_needs_a_classifier_of_languages(http):
     answer = http.post("/detect", json={"q": "the cat"})
     assert answer.status_code == 404
     assert "serve a classifier" in answer.json()["error"]["message"]

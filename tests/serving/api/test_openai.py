@@ -18,10 +18,10 @@ def test_models_are_listed_and_described(client, models):
         client.models.retrieve("nobody")
 
 
-def test_completions_are_what_the_model_writes(client, models):
+def test_completions_equal_the_pipelines(client, models):
     prompts = ["the cat", "a dog ran", ""]
     answer = client.completions.create(model="gpt", prompt=prompts, max_tokens=6, temperature=0)
-    alone = [models["gpt"].generate(prompt, max_length=6, sample=False) for prompt in prompts]
+    alone = [models["gpt"].generate(prompt, max_new_tokens=6, do_sample=False) for prompt in prompts]
     assert [choice.text for choice in answer.choices] == alone
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
     assert {choice.finish_reason for choice in answer.choices} <= {"stop", "length"}
@@ -29,7 +29,7 @@ def test_completions_are_what_the_model_writes(client, models):
     assert answer.usage.completion_tokens <= 18
 
 
-def test_a_streamed_completion_is_the_whole_one(client):
+def test_streamed_completion_equals_the_whole_one(client):
     options = {"model": "gpt", "prompt": ["the cat", "gare"], "max_tokens": 12, "temperature": 0.9, "seed": 4, "n": 2}
     whole = client.completions.create(**options)
     texts = dict.fromkeys(range(4), "")
@@ -45,14 +45,14 @@ def test_a_streamed_completion_is_the_whole_one(client):
     assert usage == whole.usage
 
 
-def test_stop_strings_and_beams(client, models):
+def test_stop_sequences_and_beams(client, models):
     text = client.completions.create(model="gpt", prompt="the", max_tokens=20, temperature=0).choices[0].text
     stop = text[3:5]
     cut = client.completions.create(model="gpt", prompt="the", max_tokens=20, temperature=0, stop=[stop])
     assert cut.choices[0].text == text[: text.index(stop)]
     assert cut.choices[0].finish_reason == "stop"
-    best = client.completions.create(model="gpt", prompt="the", max_tokens=5, n=2, extra_body={"beam": 3})
-    settings = models["gpt"].settings_for(2, {"beam": 3, "max_length": 5})
+    best = client.completions.create(model="gpt", prompt="the", max_tokens=5, n=2, extra_body={"beam_size": 3})
+    settings = models["gpt"].resolve_settings(2, {"beam_size": 3, "max_new_tokens": 5})
     assert [c.text for c in best.choices] == [
         w.text for w in models["gpt"].continuations(["the"], settings=settings)[0]
     ]
@@ -74,11 +74,11 @@ def test_a_chat_replies_with_history(client, models):
     assert "".join(pieces) == answer.choices[0].message.content
     parts = [{"role": "user", "content": [{"type": "text", "text": "the "}, {"type": "text", "text": "cat"}]}]
     said = client.chat.completions.create(model="talk", messages=parts, max_completion_tokens=4)
-    assert said.choices[0].message.content == models["talk"].reply(["the cat"], max_length=4)
+    assert said.choices[0].message.content == models["talk"].reply(["the cat"], max_new_tokens=4)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt", "phrases", "classes"])
-def test_embeddings_are_the_models(client, models, name):
+def test_embeddings_equal_the_models(client, models, name):
     texts = ["the cat sat", "漢字"]
     answer = client.embeddings.create(model=name, input=texts)  # the client asks for base64 by itself
     numbers = client.embeddings.create(model=name, input=texts, encoding_format="float")
@@ -96,45 +96,63 @@ def test_embeddings_are_the_models(client, models, name):
         ({"n": 5}, "--max-choices"),
         ({"max_tokens": 99_999}, "--max-new-tokens"),
         ({"stop": ["a"] * 9}, "--max-stop-sequences"),
-        ({"extra_body": {"beam": 17}}, "--max-beams"),
+        ({"extra_body": {"beam_size": 17}}, "--max-beams"),
         ({"temperature": 3}, "temperature"),
-        ({"prompt": ["a"] * 65}, "--max-batch"),
+        ({"prompt": ["a"] * 65}, "--max-inputs"),
         ({"prompt": []}, "empty"),
         ({"prompt": "cat " * 200}, "more than the 48 this model can take"),
         ({"model": "phrases"}, "POST /translate"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_reason(client, more, said):
+def test_unsupported_request_is_refused_with_the_reason(client, more, said):
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(**{"model": "gpt", "prompt": "a", **more})
     assert said in refused.value.message
     assert refused.value.body["type"] == "invalid_request_error"
 
 
-def test_roles_that_the_models_never_learned_are_refused(client):
-    with pytest.raises(openai.BadRequestError, match=r"messages\.0\.role"):
-        client.chat.completions.create(model="talk", messages=[{"role": "system", "content": "be kind"}])
+@pytest.mark.parametrize("role", ["system", "developer", "tool"])
+def test_roles_other_than_user_and_assistant_are_refused(client, role):
+    messages = [{"role": role, "content": "be kind"}, {"role": "user", "content": "the cat"}]
+    with pytest.raises(openai.BadRequestError, match=r"messages\.0\.role: must be 'user' or 'assistant'"):
+        client.chat.completions.create(model="talk", messages=messages)
+
+
+def test_consecutive_messages_of_one_role_are_one_turn(client, models):
+    """Chat models tell speakers apart by alternation alone, so a turn must not be split."""
+    roles = ("assistant", "user", "user", "assistant", "assistant", "user")
+    texts = ("a mat", "the cat", "sat", "a dog", "ran", "to the house")
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    turns = ["a mat", "the cat sat", "a dog ran", "to the house"]
+    merged = client.chat.completions.create(model="talk", messages=messages)
+    assert merged.choices[0].message.content == models["talk"].reply(turns)
+    assert merged.usage.prompt_tokens == len(models["talk"].encode_source(turns))
+    last = client.chat.completions.create(model="talk", messages=messages[1:3])
+    assert last.usage.prompt_tokens == len(models["talk"].encode_source(["the cat sat"]))
+
+
+def test_the_last_message_must_be_from_the_user(client):
     for last in ({"role": "assistant", "content": "hi"}, {"role": "user", "content": "  "}):
-        with pytest.raises(openai.BadRequestError, match="the last must be the user's"):
+        with pytest.raises(openai.BadRequestError, match="the last message must be from the user"):
             client.chat.completions.create(model="talk", messages=[last])
 
 
-def test_a_model_nobody_has_is_not_found(client):
+def test_unknown_model_is_not_found(client):
     with pytest.raises(openai.NotFoundError, match="GET /v1/models"):
         client.completions.create(model="../../etc/passwd", prompt="a")
 
 
 def test_limits_hold_exactly(client):
-    """At the limit it works: as many texts, choices, stop strings and beams as are allowed."""
+    """Requests at the limit pass: inputs, choices, stop sequences and beams."""
     assert client.completions.create(model="gpt", prompt=[""] * 64, max_tokens=1).choices[63].index == 63
     client.completions.create(model="gpt", prompt="a", n=4, max_tokens=2, temperature=1)
     client.completions.create(model="gpt", prompt="a", stop=["zzz"] * 8, max_tokens=2)
-    client.completions.create(model="gpt", prompt="a", max_tokens=2, extra_body={"beam": 16})
+    client.completions.create(model="gpt", prompt="a", max_tokens=2, extra_body={"beam_size": 16})
 
 
-def test_prompts_can_be_held_shorter_than_the_model_takes(models):
+def test_prompts_can_be_limited_below_the_models_maximum(models):
     prompt = "the cat sat"
-    n_tokens = len(models["gpt"].contexts([prompt])[0])
+    n_tokens = len(models["gpt"].encode_prompts([prompt])[0])
     for most, works in ((n_tokens, True), (n_tokens - 1, False)):
         settings = ServingSettings(port=0, limits=Limits(prompt_tokens=most))
         with standing(service({"gpt": models["gpt"]}, settings)) as server, asking(server.url) as client:
@@ -143,7 +161,7 @@ def test_prompts_can_be_held_shorter_than_the_model_takes(models):
         assert works or "--max-prompt-tokens" in answer.json()["error"]["message"]
 
 
-def test_tokens_are_paid_for_before_they_are_written(models):
+def test_tokens_are_charged_before_generation(models):
     settings = ServingSettings(port=0, limits=Limits(tokens_per_minute=100))
     ask = {"model": "gpt", "prompt": "the", "max_tokens": 30}
     with standing(service({"gpt": models["gpt"]}, settings)) as server, asking(server.url) as client:

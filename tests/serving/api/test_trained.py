@@ -1,4 +1,4 @@
-"""Models that have really learned something, asked as people ask them: each answer is the pipeline's own."""
+"""Trained models over HTTP: each response equals the pipeline's own result."""
 
 from collections.abc import Iterator
 
@@ -40,20 +40,20 @@ def client(url) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_all_five_are_there(client):
+def test_all_five_models_are_listed(client):
     assert [model.id for model in client.models.list()] == list(NAMES)
 
 
 @pytest.mark.parametrize(
     ("asked", "own"),
     [
-        ({"temperature": 0}, {"sample": False}),
-        ({"temperature": 0.7, "seed": 5}, {"sample": True, "temperature": 0.7, "seed": 5}),
-        ({"extra_body": {"beam": 4}}, {"beam": 4}),
-        ({"temperature": 0, "stop": ["."]}, {"sample": False, "stop": (".",)}),
+        ({"temperature": 0}, {"do_sample": False}),
+        ({"temperature": 0.7, "seed": 5}, {"do_sample": True, "temperature": 0.7, "seed": 5}),
+        ({"extra_body": {"beam_size": 4}}, {"beam_size": 4}),
+        ({"temperature": 0, "stop": ["."]}, {"do_sample": False, "stop": (".",)}),
     ],
 )
-def test_a_completion_is_streamed_is_the_pipelines(client, models, asked, own):
+def test_completion_equals_stream_equals_pipeline(client, models, asked, own):
     prompts = ["The model", "| T13 malformed"]
     options = {"model": "gpt", "prompt": prompts, "max_tokens": 24, **asked}
     whole = [choice.text for choice in client.completions.create(**options).choices]
@@ -61,11 +61,11 @@ def test_a_completion_is_streamed_is_the_pipelines(client, models, asked, own):
     for chunk in client.completions.create(**options, stream=True):
         for choice in chunk.choices:
             streamed[choice.index] += choice.text
-    alone = [models["gpt"].generate(prompt, max_length=24, **own) for prompt in prompts]
+    alone = [models["gpt"].generate(prompt, max_new_tokens=24, **own) for prompt in prompts]
     assert whole == streamed == alone
 
 
-def test_a_chat_replies_as_it_was_taught(client, models):
+def test_chat_replies_as_trained(client, models):
     turns = ["Hello", "Hi!", "What is your name?"]
     roles = ("user", "assistant", "user")
     messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
@@ -78,14 +78,14 @@ def test_a_chat_replies_as_it_was_taught(client, models):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_embeddings_are_the_pipelines(client, models, name):
+def test_embeddings_equal_the_pipelines(client, models, name):
     texts = ["Hello", "the old cat never sleeps here ."]
     answer = client.embeddings.create(model=name, input=texts)
     assert torch.equal(torch.tensor([one.embedding for one in answer.data]), models[name].embed(texts))
 
 
 @pytest.mark.parametrize("target", ["de", "fr"])
-def test_translations_are_the_pipelines(http, models, target):
+def test_translations_equal_the_pipelines(http, models, target):
     texts = ["Where is the station?", "Good morning!"]
     wanted = models["phrases"].translate(texts, to=target)
     ask = {"q": texts, "source": "en", "target": target, "format": "text", "api_key": ""}
@@ -94,13 +94,13 @@ def test_translations_are_the_pipelines(http, models, target):
     assert all(text.strip() for text in wanted)
 
 
-def test_a_translation_into_each_language_is_another(http):
+def test_translations_differ_by_target_language(http):
     ask = {"q": "Good morning!", "source": "en"}
     found = [http.post("/translate", json={**ask, "target": code}).json()["translatedText"] for code in ("de", "fr")]
     assert found[0] != found[1]
 
 
-def test_languages_are_those_that_were_learned(http, models):
+def test_languages_are_those_of_the_model(http, models):
     codes = models["phrases"].languages
     found = {one["code"]: one for one in http.get("/languages").json()}
     assert set(found) == set(codes)
@@ -108,7 +108,7 @@ def test_languages_are_those_that_were_learned(http, models):
     assert set(found["de"]["targets"]) == set(codes) - {"de"}
 
 
-def test_gaps_are_filled_as_the_pipeline_does(http, models):
+def test_masks_are_filled_as_by_the_pipeline(http, models):
     text = "the old cat never [MASK] here ."
     gaps = http.post("/fill", json={"input": text, "n": 3}).json()["data"][0]
     wanted = models["bert"].fill(text, n=3)
@@ -117,8 +117,8 @@ def test_gaps_are_filled_as_the_pipeline_does(http, models):
     assert [one["probability"] for one in gaps[0]] == pytest.approx(probabilities, abs=1e-6)
 
 
-def test_classes_are_found_as_was_learned(http, models):
-    texts = ["the old cat never sleeps here .", "the grey dogs often bark outside ."]
+def test_classes_are_predicted_as_trained(http, models):
+    texts = ["the old cat never sleeps here .", "the gray dogs often bark outside ."]
     found = http.post("/classify", json={"input": texts}).json()["data"]
     wanted = models["classes"].classify(texts)
     assert [one["label"] for one in found] == [one.label for one in wanted] == ["one", "many"]

@@ -1,15 +1,15 @@
-"""What the server answers: the interfaces that people already have clients for, and our own.
+"""The HTTP API: OpenAI's and LibreTranslate's, for which clients exist, and our own endpoints.
 
-    shelf        the models by their ids         desk        from a request to an errand of the scheduler
-    openai_*     /v1/models, completions, chat/completions, embeddings
-    libretranslate                               /translate, /languages, /detect
-    reading      /classify, /fill                looking     /trace
+    loaded_models   models by id                 submit      from an HTTP request to the scheduler
+    openai_*        /v1/models, completions, chat/completions, embeddings
+    libretranslate  /translate, /languages, /detect
+    classify_fill   /classify, /fill             trace       /trace
 
-A field that is not listed is refused, not ignored: a client shall not believe that something was done that was not.
+Unknown fields are refused, not ignored, so that no client believes an option took effect that did not.
 """
 
-from sightline.serving.api.desk import Desk
+from sightline.serving.api.loaded_models import LoadedModels, model_id
 from sightline.serving.api.routers import routers
-from sightline.serving.api.shelf import Shelf, model_id
+from sightline.serving.api.submit import Submitter
 
-__all__ = ["Desk", "Shelf", "model_id", "routers"]
+__all__ = ["LoadedModels", "Submitter", "model_id", "routers"]

@@ -1,4 +1,4 @@
-"""The fields by which a request says how its text is to be chosen, the same wherever texts are written."""
+"""The decoding fields that all endpoints for text generation share."""
 
 from typing import Annotated
 
@@ -15,51 +15,53 @@ Stop = str | list[str] | None
 
 
 class DecodingFields(Body):
-    """How to choose tokens. What is not given is as the model's own settings say."""
+    """Decoding options. Those not given are taken from the model's own settings."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        None, description="Draw at random; 0 takes the likeliest token."
+        None, description="Sampling temperature; 0 is greedy."
     )
     top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Draw from the fewest tokens that have this probability together."
+        None, description="Nucleus sampling: sample from the fewest tokens with this total probability."
     )
     top_k: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
-        None, description="Draw from so many of the likeliest tokens; 0 for all. (Not OpenAI's.)"
+        None, description="Sample from this many most probable tokens; 0 for all. (Not in OpenAI's API.)"
     )
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(None, description="The same seed gives the same text.")
-    beam: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Keep so many beginnings at every step; 1 is greedy. (Not OpenAI's.)"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
+        None, description="Random seed: the same seed gives the same text."
     )
-    n: Annotated[int, Field(ge=1)] | None = Field(None, description="So many answers to each prompt.")
-    stop: Stop = Field(None, description="The text ends before any of these.")
+    beam_size: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Beam size; 1 is greedy. (Not in OpenAI's API.)"
+    )
+    n: Annotated[int, Field(ge=1)] | None = Field(None, description="Number of completions for each prompt.")
+    stop: Stop = Field(None, description="Stop sequences: the text ends before any of them.")
 
     def stops(self) -> tuple[str, ...]:
-        """Return the stop strings."""
+        """Return the stop sequences."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
-    def settings_for(self, pipeline: Pipeline, limits: Limits, *, most_tokens: int | None) -> DecodingSettings:
-        """Return the settings of a model with these in their place; `most_tokens` is what the request asks for."""
+    def settings_for(self, pipeline: Pipeline, limits: Limits, *, max_tokens: int | None) -> DecodingSettings:
+        """Return the model's decoding settings overridden by these; `max_tokens` is the request's own limit."""
         limits.check("choices", self.n or 1, param="n")
-        limits.check("beams", self.beam or 1, param="beam")
+        limits.check("beams", self.beam_size or 1, param="beam_size")
         limits.check("stop_sequences", len(self.stops()), param="stop")
-        limits.check("new_tokens", most_tokens or 1, param="max_tokens")
-        own = {
+        limits.check("new_tokens", max_tokens or 1, param="max_tokens")
+        given = {
             "temperature": self.temperature or None,
             "top_p": self.top_p,
             "top_k": self.top_k,
             "seed": self.seed,
-            "beam": self.beam,
+            "beam_size": self.beam_size,
             "n_best": self.n or 1,
             "stop": self.stops() or None,
-            "max_length": min(most_tokens or pipeline.generation.max_length, limits.new_tokens),
+            "max_new_tokens": min(max_tokens or pipeline.generation.max_new_tokens, limits.new_tokens),
         }
-        overrides: dict[str, object] = {name: value for name, value in own.items() if value is not None}
+        overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
         if self.temperature == 0:
-            overrides["sample"] = False
+            overrides["do_sample"] = False
         try:
             if isinstance(pipeline, Generator):
                 del overrides["n_best"]
-                return pipeline.settings_for(self.n or 1, overrides)
+                return pipeline.resolve_settings(self.n or 1, overrides)
             return pipeline.settings(**overrides)
         except SettingsError as error:
             raise Problem(400, str(error), code="invalid_value") from None

@@ -1,4 +1,4 @@
-"""/translate, /languages and /detect, as LibreTranslate's clients ask them."""
+"""/translate, /languages and /detect: LibreTranslate's API."""
 
 import re
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from sightline.decoding import DecodingSettings
-from sightline.pipelines import Classifier, Translator, Writing
-from sightline.serving.api.desk import Desk
-from sightline.serving.api.shelf import NO_MODEL
+from sightline.pipelines import Classifier, Generation, Translator
+from sightline.serving.api.loaded_models import NO_MODEL
+from sightline.serving.api.submit import Submitter
 from sightline.serving.body import Body, accepts_form
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
@@ -20,26 +20,28 @@ AUTO = "auto"
 
 
 class TranslateBody(Body):
-    """What to translate, and into what."""
+    """The text to translate, and the target language."""
 
     q: str | list[str] = Field(description="A text, or several.")
-    source: str = Field(AUTO, description='The language of the text, or "auto": the models see that for themselves.')
-    target: str = Field(description="The language to translate into.")
-    format: Literal["text"] = Field("text", description="Plain text; HTML is not taken.")
-    alternatives: Annotated[int, Field(ge=0)] = Field(0, description="So many other translations.")
-    api_key: Literal[""] = Field("", description="Send the key as a header: Authorization: Bearer …")
-    model: str | None = Field(None, description="Which model, where several translate. (Not LibreTranslate's.)")
+    source: str = Field(AUTO, description='Language of the text, or "auto"; models need not be told.')
+    target: str = Field(description="Target language.")
+    format: Literal["text"] = Field("text", description="Plain text; HTML is not supported.")
+    alternatives: Annotated[int, Field(ge=0)] = Field(0, description="Number of alternative translations.")
+    api_key: Literal[""] = Field("", description="Must be empty: send the key in a header, Authorization: Bearer …")
+    model: str | None = Field(
+        None, description="Model id; required if several models translate. (Not in LibreTranslate's API.)"
+    )
 
 
-class Translated(BaseModel):
-    """The translation of the text, or a list for a list."""
+class TranslateResponse(BaseModel):
+    """The translation, or a list of them for a list of texts."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's word
     alternatives: list[str] | list[list[str]] | None = None
 
 
 class Language(BaseModel):
-    """A language, and those it is translated into."""
+    """A language, and its target languages."""
 
     code: str
     name: str
@@ -47,108 +49,112 @@ class Language(BaseModel):
 
 
 class DetectBody(Body):
-    """Whose language is asked."""
+    """The text whose language to detect."""
 
     q: str
     api_key: Literal[""] = ""
 
 
-class Detected(BaseModel):
-    """A language, and how sure that is, in percent."""
+class DetectedLanguage(BaseModel):
+    """A language, with the confidence in percent."""
 
     language: str
     confidence: float
 
 
-def router(desk: Desk) -> Router:
-    """Return the routes that translate."""
+def router(submitter: Submitter) -> Router:
+    """Return the routes of translators and of language detection."""
     routes = Router(tags=["LibreTranslate"], responses=NO_MODEL)
-    known = languages_of(desk.shelf.of_kind(Translator).values())
+    known = list_languages(submitter.models.of_kind(Translator).values())
 
     @routes.post("/translate", summary="Translate", response_model_exclude_none=True)
     @accepts_form
-    async def translate(body: TranslateBody, request: Request) -> Translated:
-        model = desk.shelf.named(body.model, Translator)
-        to = language_of(model, body.target, param="target")
+    async def translate(body: TranslateBody, request: Request) -> TranslateResponse:
+        model = submitter.models.get(body.model, Translator)
+        to = check_language(model, body.target, param="target")
         if body.source != AUTO:
-            language_of(model, body.source, param="source")
-        settings = settings_for(model, desk, alternatives=body.alternatives)
+            check_language(model, body.source, param="source")
+        settings = settings_for(model, submitter, alternatives=body.alternatives)
         texts = [body.q] if isinstance(body.q, str) else body.q
-        tasks = await desk.tasks(model, lambda text: model.task(text, settings, to=to), texts, param="q")
-        found = await desk.write(request, model, tasks).results()
-        return translated(found, alone=isinstance(body.q, str), alternatives=bool(body.alternatives))
+        jobs = await submitter.create_jobs(
+            model, lambda text: model.create_job(text, settings, to=to), texts, param="q"
+        )
+        found = await submitter.generate(request, model, jobs).results()
+        return build_response(found, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
 
     @routes.get("/languages", summary="List the languages")
     async def languages() -> list[Language]:
         return known
 
-    @routes.post("/detect", summary="Tell the language of a text")
+    @routes.post("/detect", summary="Detect the language of a text")
     @accepts_form
-    async def detect(body: DetectBody, request: Request) -> list[Detected]:
-        model = detector(desk)
-        [[one]] = [(await desk.read(request, model, "classify", model.classify, [body.q], param="q"))[0]]
+    async def detect(body: DetectBody, request: Request) -> list[DetectedLanguage]:
+        model = find_detector(submitter)
+        [[one]] = [(await submitter.call_on_texts(request, model, "classify", model.classify, [body.q], param="q"))[0]]
         ranked = sorted(one.probabilities.items(), key=lambda pair: -pair[1])
-        return [Detected(language=code, confidence=round(100 * value, 2)) for code, value in ranked[:5]]
+        return [DetectedLanguage(language=code, confidence=round(100 * value, 2)) for code, value in ranked[:5]]
 
     return routes
 
 
-def languages_of(models: Iterable[Translator]) -> list[Language]:
-    """Return the languages that models have names for."""
+def list_languages(models: Iterable[Translator]) -> list[Language]:
+    """Return the languages of all models that name theirs."""
     found: dict[str, set[str]] = {}
     for model in models:
         for code in model.languages:
             found.setdefault(code, set()).update(other for other in model.languages if other != code)
-    return [Language(code=code, name=name_of(code), targets=sorted(found[code])) for code in sorted(found)]
+    return [Language(code=code, name=language_name(code), targets=sorted(found[code])) for code in sorted(found)]
 
 
-def language_of(model: Translator, code: str, *, param: str) -> str | None:
-    """Return a language the model knows; None where it knows no names, having learned one direction only."""
+def check_language(model: Translator, code: str, *, param: str) -> str | None:
+    """Return a language the model supports; None for a model trained on one direction, which names no languages."""
     if not model.languages:
         if not LANGUAGE.fullmatch(code):
-            raise Problem(400, f"{param} is not the code of a language", param=param, code="invalid_value")
+            raise Problem(
+                400, f"{param} must be a language code such as en or pt-BR", param=param, code="invalid_value"
+            )
         return None
     if code not in model.languages:
         known = ", ".join(model.languages)
         raise Problem(
-            400, f"{param}: the model does not know this language, but {known}", param=param, code="invalid_value"
+            400, f"{param}: unsupported language; the model supports {known}", param=param, code="invalid_value"
         )
     return code
 
 
-def settings_for(model: Translator, desk: Desk, *, alternatives: int) -> DecodingSettings:
-    """Return the model's own settings, with a beam that has so many results."""
+def settings_for(model: Translator, submitter: Submitter, *, alternatives: int) -> DecodingSettings:
+    """Return the model's decoding settings, with a beam wide enough for the alternatives."""
     n_best = alternatives + 1
-    desk.limits.check("choices", n_best, param="alternatives")
-    own = model.generation
-    beam = max(own.beam, n_best)
-    more: dict[str, Any] = {"beam": beam, "sample": False} if n_best > 1 else {}
-    return model.settings(n_best=n_best, max_length=min(own.max_length, desk.limits.new_tokens), **more)
+    submitter.limits.check("choices", n_best, param="alternatives")
+    defaults = model.generation
+    beam: dict[str, Any] = {"beam_size": max(defaults.beam_size, n_best), "do_sample": False} if n_best > 1 else {}
+    max_new_tokens = min(defaults.max_new_tokens, submitter.limits.new_tokens)
+    return model.settings(n_best=n_best, max_new_tokens=max_new_tokens, **beam)
 
 
-def translated(found: list[list[Writing]], *, alone: bool, alternatives: bool) -> Translated:
-    """Return the answer; what had nothing to be translated stays empty."""
+def build_response(found: list[list[Generation]], *, is_single: bool, alternatives: bool) -> TranslateResponse:
+    """Return the translations; a blank text stays empty."""
     best = [several[0].text if several else "" for several in found]
     others = [[one.text for one in several[1:]] for several in found]
-    if alone:
-        return Translated(translatedText=best[0], alternatives=others[0] if alternatives else None)
-    return Translated(translatedText=best, alternatives=others if alternatives else None)
+    if is_single:
+        return TranslateResponse(translatedText=best[0], alternatives=others[0] if alternatives else None)
+    return TranslateResponse(translatedText=best, alternatives=others if alternatives else None)
 
 
-def detector(desk: Desk) -> Classifier:
-    """Return the model that tells languages apart: a classifier whose classes are all codes of languages."""
-    for model in desk.shelf.of_kind(Classifier).values():
+def find_detector(submitter: Submitter) -> Classifier:
+    """Return the model that detects languages: a classifier whose labels are all language codes."""
+    for model in submitter.models.of_kind(Classifier).values():
         if not model.per_word and all(LANGUAGE.fullmatch(label) for label in model.labels):
             return model
     raise Problem(
         404,
-        "no model of this server tells languages apart: serve a classifier whose labels are codes such as en, de",
+        "no model of this server detects languages: serve a classifier whose labels are codes such as en, de",
         code="model_not_found",
     )
 
 
-def name_of(code: str) -> str:
-    """Return the English name of a language, or its code where it has none."""
+def language_name(code: str) -> str:
+    """Return the English name of a language, or its code if it has none."""
     from babel import Locale, UnknownLocaleError
 
     try:

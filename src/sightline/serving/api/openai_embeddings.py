@@ -8,14 +8,14 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from sightline.pipelines import Pipeline
-from sightline.serving.api.desk import Desk
-from sightline.serving.api.shelf import NO_MODEL
+from sightline.serving.api.loaded_models import NO_MODEL
+from sightline.serving.api.submit import Submitter
 from sightline.serving.body import Body
 from sightline.serving.route import Router
 
 
 class EmbeddingBody(Body):
-    """What to make vectors of."""
+    """The texts to embed."""
 
     model: str
     input: str | list[str]
@@ -23,7 +23,7 @@ class EmbeddingBody(Body):
 
 
 class Embedding(BaseModel):
-    """One vector: numbers, or their bytes (float32, little-endian) in base64."""
+    """One embedding: numbers, or their bytes (float32, little-endian) in base64."""
 
     object: Literal["embedding"] = "embedding"
     index: int
@@ -31,14 +31,14 @@ class Embedding(BaseModel):
 
 
 class EmbeddingUsage(BaseModel):
-    """Tokens that were read."""
+    """Token counts of a request."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingList(BaseModel):
-    """All vectors."""
+    """All embeddings."""
 
     object: Literal["list"] = "list"
     data: list[Embedding]
@@ -46,19 +46,19 @@ class EmbeddingList(BaseModel):
     usage: EmbeddingUsage
 
 
-def router(desk: Desk) -> Router:
-    """Return the route that gives vectors."""
+def router(submitter: Submitter) -> Router:
+    """Return the route that embeds texts."""
     routes = Router(tags=["OpenAI"], responses=NO_MODEL)
 
-    @routes.post("/v1/embeddings", summary="Make vectors of texts")
+    @routes.post("/v1/embeddings", summary="Embed texts")
     async def embeddings(body: EmbeddingBody, request: Request) -> EmbeddingList:
-        model = desk.shelf.named(body.model, Pipeline)
+        model = submitter.models.get(body.model, Pipeline)
         texts = [body.input] if isinstance(body.input, str) else body.input
-        vectors, n_tokens = await desk.read(
+        vectors, n_tokens = await submitter.call_on_texts(
             request, model, "embed", lambda many: list(model.embed(many)), texts, param="input"
         )
         data = [
-            Embedding(index=number, embedding=encoded(vector.numpy(), body.encoding_format))
+            Embedding(index=number, embedding=encode_vector(vector.numpy(), body.encoding_format))
             for number, vector in enumerate(vectors)
         ]
         usage = EmbeddingUsage(prompt_tokens=n_tokens, total_tokens=n_tokens)
@@ -67,8 +67,8 @@ def router(desk: Desk) -> Router:
     return routes
 
 
-def encoded(vector: np.ndarray, how: str | None) -> list[float] | str:
-    """Return a vector as the client wants it."""
-    if how == "base64":
+def encode_vector(vector: np.ndarray, encoding_format: str | None) -> list[float] | str:
+    """Return an embedding in the requested format."""
+    if encoding_format == "base64":
         return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
     return [float(number) for number in vector]

@@ -1,12 +1,12 @@
-"""/v1/models: what there is to be asked."""
+"""/v1/models: the models of the server."""
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving.api.desk import Desk
-from sightline.serving.api.shelf import WORK
+from sightline.serving.api.loaded_models import ENDPOINTS
+from sightline.serving.api.submit import Submitter
 from sightline.serving.problem import Problem
 from sightline.serving.route import Router
 
@@ -16,14 +16,14 @@ PROMPTS: dict[type[Pipeline], str] = {
     Filler: "The [MASK] dog",
     Classifier: "What a day",
 }
-"""What each kind of model may be asked, to see it at work."""
+"""An example input for each kind of model."""
 
 
 class Example(BaseModel):
-    """Something to ask a model."""
+    """An example input."""
 
     text: str
-    to: str | None = Field(default=None, description="Translation: into which language, where there is a choice.")
+    to: str | None = Field(default=None, description="Translation: target language, if the model has several.")
 
 
 class ModelCard(BaseModel):
@@ -31,14 +31,14 @@ class ModelCard(BaseModel):
 
     id: str
     object: Literal["model"] = "model"
-    created: int = Field(default=0, description="Always 0: when a model was made is not told.")
+    created: int = Field(default=0, description="Always 0: the creation time is not published.")
     owned_by: Literal["sightline"] = "sightline"
-    task: str | None = Field(description="What it was made for.")
-    endpoint: str = Field(description="Where it is asked.")
+    task: str | None = Field(description="Task the model was trained for.")
+    endpoint: str = Field(description="Endpoint for this model.")
     parameters: int
-    max_length: int | None = Field(description="The most tokens it takes; null for no limit of its own.")
-    languages: list[str] = Field(description="Those it translates into, where there is a choice.")
-    example: Example = Field(description="Something to ask it.")
+    max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
+    languages: list[str] = Field(description="Target languages, if the model has several.")
+    example: Example = Field(description="An example input.")
 
 
 class ModelList(BaseModel):
@@ -48,29 +48,29 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def router(desk: Desk) -> Router:
-    """Return the routes that tell which models there are."""
+def router(submitter: Submitter) -> Router:
+    """Return the routes that list and describe models."""
     routes = Router(tags=["models"])
 
     @routes.get("/v1/models", summary="List the models")
     async def models() -> ModelList:
-        return ModelList(data=[card(name, model) for name, model in desk.shelf.models.items()])
+        return ModelList(data=[build_card(name, model) for name, model in submitter.models.models.items()])
 
     @routes.get("/v1/models/{name}", summary="Describe a model")
     async def model(name: str) -> ModelCard:
-        if name not in desk.shelf.models:
-            raise Problem(404, "there is no model of this name: GET /v1/models lists them", code="model_not_found")
-        return card(name, desk.shelf.models[name])
+        if name not in submitter.models.models:
+            raise Problem(404, "model not found: GET /v1/models lists the models", code="model_not_found")
+        return build_card(name, submitter.models.models[name])
 
     return routes
 
 
-def card(name: str, model: Pipeline) -> ModelCard:
+def build_card(name: str, model: Pipeline) -> ModelCard:
     """Describe a model."""
     return ModelCard(
         id=name,
-        task=model.purpose.task if model.purpose else None,
-        endpoint=WORK.get(type(model), ("", "POST /v1/embeddings"))[1],
+        task=model.task_config.task if model.task_config else None,
+        endpoint=ENDPOINTS.get(type(model), ("", "POST /v1/embeddings"))[1],
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages) if isinstance(model, Translator) else [],
@@ -79,7 +79,7 @@ def card(name: str, model: Pipeline) -> ModelCard:
 
 
 def example_for(model: Pipeline) -> Example:
-    """Return something to ask a model."""
+    """Return an example input for a model."""
     if not isinstance(model, Translator):
         return Example(text=PROMPTS.get(type(model), "What a day"))
     if len(model.languages) < 2:

@@ -1,4 +1,4 @@
-"""What OpenAI's answers have in common."""
+"""What OpenAI's responses have in common: usage, finish reasons, ids."""
 
 import secrets
 import time
@@ -7,46 +7,46 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from sightline.decoding import Finish
-from sightline.pipelines import Task
+from sightline.decoding import FinishReason
+from sightline.pipelines import GenerationJob
 from sightline.serving.body import Body
 
-FinishReason = Literal["stop", "length"]
+OpenAIFinishReason = Literal["stop", "length"]
 
 
 class Usage(BaseModel):
-    """Tokens that were read and written."""
+    """Token counts of a request."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
 
     @classmethod
-    def of(cls, tasks: Sequence[Task | None], *, written: int | None = None) -> "Usage":
-        """Count the tokens of tasks that are done; `written` where they were counted on the way."""
-        done = [task for task in tasks if task is not None]
-        read = sum(len(task.ids) for task in done)
-        if written is None:
-            written = sum(len(hypothesis.ids) for task in done for hypothesis in task.search.hypotheses[0])
-        return cls(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
+    def of(cls, jobs: Sequence[GenerationJob | None], *, completion_tokens: int | None = None) -> "Usage":
+        """Count the tokens of finished jobs; `completion_tokens` if they were counted while streaming."""
+        done = [job for job in jobs if job is not None]
+        prompt = sum(len(job.ids) for job in done)
+        if completion_tokens is None:
+            completion_tokens = sum(len(hypothesis.ids) for job in done for hypothesis in job.search.hypotheses[0])
+        return cls(prompt_tokens=prompt, completion_tokens=completion_tokens, total_tokens=prompt + completion_tokens)
 
 
 class StreamOptions(Body):
-    """What a stream has besides its pieces."""
+    """What a stream sends besides its chunks."""
 
     include_usage: bool = False
 
 
-def finish_reason(finish: Finish) -> FinishReason:
-    """Return why a text ended, in OpenAI's words."""
+def finish_reason(finish: FinishReason) -> OpenAIFinishReason:
+    """Return the finish reason in OpenAI's terms."""
     return "length" if finish == "length" else "stop"
 
 
 def new_id(kind: str) -> str:
-    """Return a name for an answer."""
+    """Return a random id for a response."""
     return f"{kind}-{secrets.token_hex(12)}"
 
 
 def now() -> int:
-    """Return the time in seconds."""
+    """Return the Unix time in seconds."""
     return int(time.time())

@@ -1,15 +1,15 @@
-"""All routers of the interface."""
+"""All routers of the API."""
 
 from sightline.serving.api import (
+    classify_fill,
     libretranslate,
-    looking,
     openai_chat,
     openai_completions,
     openai_embeddings,
     openai_models,
-    reading,
+    trace,
 )
-from sightline.serving.api.desk import Desk
+from sightline.serving.api.submit import Submitter
 from sightline.serving.route import Router
 
 MODULES = (
@@ -18,11 +18,11 @@ MODULES = (
     openai_chat,
     openai_embeddings,
     libretranslate,
-    reading,
-    looking,
+    classify_fill,
+    trace,
 )
 
 
-def routers(desk: Desk) -> list[Router]:
-    """Return the routers, all asking the same desk."""
-    return [module.router(desk) for module in MODULES]
+def routers(submitter: Submitter) -> list[Router]:
+    """Return the routers, all with the same submitter."""
+    return [module.router(submitter) for module in MODULES]

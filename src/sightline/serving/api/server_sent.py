@@ -1,4 +1,4 @@
-"""Server-sent events: an answer in pieces, each a line of JSON."""
+"""Server-sent events: a response in chunks, each a line of JSON."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,16 +12,16 @@ DONE = "data: [DONE]\n\n"
 
 
 class EventStream(StreamingResponse):
-    """The events of an iterator, and an end that clients wait for; what goes wrong on the way is an event as well."""
+    """Streams the events of an iterator, then [DONE]; an error on the way is an event as well."""
 
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncIterator[object]) -> None:
-        super().__init__(lines(events), headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        super().__init__(encode_events(events), headers={"cache-control": "no-store", "x-accel-buffering": "no"})
 
 
-async def lines(events: AsyncIterator[object]) -> AsyncIterator[str]:
-    """Yield the events as the format has them."""
+async def encode_events(events: AsyncIterator[object]) -> AsyncIterator[str]:
+    """Yield the events in the wire format."""
     try:
         async for event in events:
             yield f"data: {json.dumps(event, ensure_ascii=False, allow_nan=False)}\n\n"

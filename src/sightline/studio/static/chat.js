@@ -1,21 +1,21 @@
-// Chat: a conversation. All of it is sent each time; how much of it is read, the model was made for.
+// Chat: a conversation. All turns are sent with each request; the model decides how many it reads.
 
 import { button, element, fill } from "/drawing/dom.js";
-import { saving } from "/drawing/saving.js";
-import { turnsIn } from "./beside.js";
-import { inside, styled, trying } from "./write_parts.js";
+import { saveButton } from "/drawing/save_button.js";
+import { parseTurns } from "./extra_inputs.js";
+import { watchLink, loadStyles, errorLine } from "./view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, place, stream }) {
-  styled("write");
-  const kept = turnsIn(place.get("turns") ?? place.get("before")); // what Watch calls “said before” is said here
+export function mount(host, { model, params, stream }) {
+  loadStyles("write");
+  const kept = parseTurns(params.get("turns") ?? params.get("before")); // the earlier turns of Watch
   const turns = kept.length % 2 === 0 ? kept : [];
-  const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "The conversation", "aria-live": "polite" });
-  const input = element("input", { type: "text", "aria-label": "Say something", placeholder: "Say something", autocomplete: "off", required: true, dir: "auto" });
-  input.value = place.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
-  const { problem, attempt } = trying();
+  const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "Conversation", "aria-live": "polite" });
+  const input = element("input", { type: "text", "aria-label": "Message", placeholder: "Message", autocomplete: "off", required: true, dir: "auto" });
+  input.value = params.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
+  const { problem, attempt } = errorLine();
   let [running, ended] = [null, false];
-  const say = button("Say", () => {}, { type: "submit", class: "main" });
+  const sendButton = button("Send", () => {}, { type: "submit", class: "main" });
   const stop = button("Stop", () => running?.abort());
   const anew = button("New conversation", () => {
     running?.abort();
@@ -24,19 +24,19 @@ export function mount(host, { model, place, stream }) {
   });
 
   function keep() {
-    place.set({ turns: turns.length > 0 ? JSON.stringify(turns) : null });
+    params.set({ turns: turns.length > 0 ? JSON.stringify(turns) : null });
     follow();
   }
 
   function follow() {
-    [say.disabled, stop.disabled, anew.disabled] = [running !== null, running === null, turns.length === 0];
+    [sendButton.disabled, stop.disabled, anew.disabled] = [running !== null, running === null, turns.length === 0];
     if (list.children.length !== turns.length) fill(list, ...turns.map(bubble));
   }
 
   function bubble(text, number) {
     const own = number % 2 === 0;
     const before = turns.slice(0, Math.max(0, number - 1));
-    const link = own ? null : inside(model, { text: turns[number - 1], ...(before.length > 0 ? { before: JSON.stringify(before) } : {}) });
+    const link = own ? null : watchLink(model, { text: turns[number - 1], ...(before.length > 0 ? { before: JSON.stringify(before) } : {}) });
     return element("li", { class: own ? "turn own" : "turn" }, element("span", { dir: "auto" }, text || "…"), link);
   }
 
@@ -52,11 +52,11 @@ export function mount(host, { model, place, stream }) {
         list.scrollTop = list.scrollHeight;
       }
     } catch (error) {
-      if (error.name !== "AbortError") turns.splice(-2); // as if it had not been said
+      if (error.name !== "AbortError") turns.splice(-2); // remove the failed turn
       throw error;
     } finally {
       running = null;
-      if (!ended) keep(); // else the address is another view's
+      if (!ended) keep(); // else the URL belongs to another view
     }
   }
 
@@ -66,7 +66,7 @@ export function mount(host, { model, place, stream }) {
     if (text === "" || running !== null) return;
     turns.push(text);
     input.value = "";
-    place.set({ text: null });
+    params.set({ text: null });
     attempt(reply).then(() => {
       if (problem.textContent !== "") input.value = text;
       input.focus();
@@ -74,12 +74,12 @@ export function mount(host, { model, place, stream }) {
   }
 
   const node = element("section", { class: "chat", "aria-labelledby": "chat-title", on: { keydown: (event) => event.key === "Escape" && running?.abort() } },
-    element("h2", { id: "chat-title" }, "Talk with the model"),
-    element("p", { class: "explanation" }, "It reads the last few turns and writes a reply, word by word. It remembers nothing else. “See inside” opens Watch with what it read."),
-    list, problem, element("form", { class: "ask", on: { submit: send } }, input, say, stop, anew));
-  node.append(saving("chat", list, () => turns.map((text, number) => ({ role: number % 2 === 0 ? "user" : "assistant", text }))));
+    element("h2", { id: "chat-title" }, "Chat with the model"),
+    element("p", { class: "explanation" }, "The model reads the last turns and generates a reply token by token; it has no other memory. “Show attention” opens Watch with the same input."),
+    list, problem, element("form", { class: "ask", on: { submit: send } }, input, sendButton, stop, anew));
+  node.append(saveButton("chat", list, () => turns.map((text, number) => ({ role: number % 2 === 0 ? "user" : "assistant", text }))));
   fill(host, node);
-  place.set({ before: null });
+  params.set({ before: null });
   keep();
   return () => {
     ended = true;

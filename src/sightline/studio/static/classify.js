@@ -1,19 +1,19 @@
-// Classify: a text or a pair of texts, or every word of a text, and how likely each class is.
+// Classify: the class probabilities of a text, a pair of texts, or every word of a text.
 
 import { button, element, fill } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
-import { saving } from "/drawing/saving.js";
-import { quoted, visible } from "/drawing/texts.js";
-import { bars, inside, styled, trying } from "./write_parts.js";
+import { saveButton } from "/drawing/save_button.js";
+import { quote, visible } from "/drawing/token_text.js";
+import { bars, watchLink, loadStyles, errorLine } from "./view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, ask, place }) {
-  styled("write");
+export function mount(host, { model, fetchJson, params }) {
+  loadStyles("write");
   const first = element("textarea", { rows: 2, "aria-label": "Text", spellcheck: "false", dir: "auto" });
-  first.value = place.get("text") ?? model.example?.text ?? "";
-  const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: place.get("second") === null });
-  second.value = place.get("second") ?? "";
-  const { problem, attempt } = trying();
+  first.value = params.get("text") ?? model.example?.text ?? "";
+  const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: params.get("second") === null });
+  second.value = params.get("second") ?? "";
+  const { problem, attempt } = errorLine();
   const found = element("div");
   const look = element("span");
   let asked = null;
@@ -27,18 +27,18 @@ export function mount(host, { model, ask, place }) {
     asked = new AbortController();
     const { signal } = asked;
     const alone = second.hidden;
-    pair.textContent = alone ? "Add a second text" : "One text only";
-    place.set({ text: first.value, second: alone ? null : second.value });
-    fill(look, inside(model, { text: first.value, ...(alone ? {} : { second: second.value }) }));
+    pair.textContent = alone ? "Add a second text" : "Remove the second text";
+    params.set({ text: first.value, second: alone ? null : second.value });
+    fill(look, watchLink(model, { text: first.value, ...(alone ? {} : { second: second.value }) }));
     if (first.value.trim() === "") return fill(found);
     const given = alone ? { input: first.value } : { pairs: [[first.value, second.value]] };
     return attempt(async () => {
-      const { data: [one] } = await ask("/classify", { model: model.id, ...given }, { signal });
+      const { data: [one] } = await fetchJson("/classify", { model: model.id, ...given }, { signal });
       if (signal.aborted) return;
       const words = Array.isArray(one);
       pair.hidden = words;
-      const whole = element("div", { class: "view" }, ...(words ? tagged(one) : [element("h3", {}, "How likely each class is"), classes(one)]));
-      whole.append(saving("classify", whole, () => one));
+      const whole = element("div", { class: "view" }, ...(words ? labeledWords(one) : [element("h3", {}, "Class probabilities"), classes(one)]));
+      whole.append(saveButton("classify", whole, () => one));
       fill(found, whole);
     });
   }
@@ -53,8 +53,8 @@ export function mount(host, { model, ask, place }) {
     area.addEventListener("change", show);
   }
   fill(host, element("section", { class: "classify", "aria-labelledby": "classify-title" },
-    element("h2", { id: "classify-title" }, "Tell classes apart"),
-    element("p", { class: "explanation" }, "The model reads the whole text at once and says how likely each class is; together they make 1. A model for words does so for each word."),
+    element("h2", { id: "classify-title" }, "Text classification"),
+    element("p", { class: "explanation" }, "The model reads the whole text at once and predicts a probability for each class; they sum to 1. A token classifier does this for every word."),
     first, second, element("div", { class: "ask" }, button("Classify", show, { class: "main" }), pair, look), problem, found));
   show();
   return () => {
@@ -69,20 +69,20 @@ function classes({ probabilities, label }) {
   return bars(items, { chosen: items.findIndex(({ text }) => text === label) });
 }
 
-/** Words with their labels, and the classes of the one that is chosen. */
-function tagged(words) {
+/** Words with their labels, and the class probabilities of the selected one. */
+function labeledWords(words) {
   const detail = element("div");
-  const chips = words.map((one, place) => {
-    const chip = button("", () => choose(place), { class: "token", "aria-pressed": "false", tabindex: -1 });
+  const chips = words.map((one, index) => {
+    const chip = button("", () => choose(index), { class: "token", "aria-pressed": "false", tabindex: -1 });
     chip.append(element("span", {}, visible(one.word)), element("b", {}, one.label), element("small", { class: "number" }, short(one.probability)));
     return chip;
   });
-  const choose = (place) => {
+  const choose = (index) => {
     chips.forEach((chip, at) => {
-      chip.ariaPressed = String(at === place);
-      chip.tabIndex = at === place ? 0 : -1;
+      chip.ariaPressed = String(at === index);
+      chip.tabIndex = at === index ? 0 : -1;
     });
-    fill(detail, element("h3", {}, `How likely each class of ${quoted(words[place].word)} is`), classes(words[place]));
+    fill(detail, element("h3", {}, `Class probabilities of ${quote(words[index].word)}`), classes(words[index]));
   };
   const walk = (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -93,5 +93,5 @@ function tagged(words) {
     chips[next].focus();
   };
   if (words.length > 0) choose(0);
-  return [element("h3", {}, "The class of each word"), element("div", { class: "tagged", role: "group", "aria-label": "Words and their classes", on: { keydown: walk } }, ...chips), detail];
+  return [element("h3", {}, "Class of each word"), element("div", { class: "tagged", role: "group", "aria-label": "Words and their classes", on: { keydown: walk } }, ...chips), detail];
 }

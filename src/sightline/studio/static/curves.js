@@ -1,32 +1,32 @@
-// Curves of several runs in one picture: a cross-hair that all pictures share, zoom by dragging, a legend with numbers.
+// Training curves of several runs in one chart: a crosshair shared by all charts, zoom by dragging, a legend with values.
 
 import { element, fill, svg } from "/drawing/dom.js";
-import { counted, short } from "/drawing/numbers.js";
-import { saving } from "/drawing/saving.js";
+import { groupDigits, short } from "/drawing/numbers.js";
+import { saveButton } from "/drawing/save_button.js";
 import { Scope } from "/drawing/scope.js";
 import { AXES, curve, having, lastUpTo, nearest, only, scale, stepsOf, within } from "./curves_data.js";
-import { BOTTOM, LEFT, RIGHT, TOP, dot, grid, strokes, swatch, titleOf } from "./curves_ink.js";
+import { BOTTOM, LEFT, RIGHT, TOP, dot, grid, strokes, swatch, titleOf } from "./curves_drawing.js";
 import { follow } from "./curves_pointer.js";
 
 const ROWS = 25;
 
 /**
- * Draw the curves of a measure into an element. The store has `drawn` (the runs, each with id, name, mark and records),
- * `axis`, `smoothing`, `logX`, `logY`, `range` and `at`; `entry` names where the measure stands in it.
+ * Draw the curves of a metric into an element. The store has `drawn` (the runs, each with id, name, mark and records),
+ * `axis`, `smoothing`, `logX`, `logY`, `range` and `at`; `entry` is the entry with the name of the metric.
  */
 export function curves(host, store, entry) {
   const scope = new Scope(store);
   const frame = element("div", { class: "curves-frame", tabindex: 0, role: "img" });
   const legend = element("ul", { class: "curves-legend" });
   const table = element("div", { class: "scroller" });
-  const folded = element("details", { class: "numbers" }, element("summary", {}, "The numbers as a table"), table);
+  const folded = element("details", { class: "numbers" }, element("summary", {}, "Values as a table"), table);
   const whole = element("div", { class: "curves" }, frame, legend);
   const chart = { store, frame, legend, width: 0, lines: [], dragged: null };
   const redraw = () => {
     if (chart.width === 0) return;
     draw(chart, store.state, store.state[entry]);
     clearTimeout(timer);
-    timer = setTimeout(tabulate, 200); // whoever moves a slider need not wait for it
+    timer = setTimeout(tabulate, 200); // so that moving a slider stays smooth
   };
   const tabulate = () => folded.open && chart.width > 0 && fill(table, tableOf(chart));
   let timer = null;
@@ -39,12 +39,12 @@ export function curves(host, store, entry) {
   });
   folded.addEventListener("toggle", tabulate);
   follow(chart);
-  whole.append(saving("curves", whole, () => numbers(chart, store.state)));
+  whole.append(saveButton("curves", whole, () => numbers(chart, store.state)));
   fill(host, whole, folded);
   return () => scope.end();
 }
 
-/** The lines of a picture: for each run what was measured in training, and for the loss also in validation. */
+/** The lines of a chart: one per run; for the loss, also that of validation. */
 function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
   const fits = (x, y) => (!logX || x > 0) && (!logY || y > 0);
   return drawn.flatMap((run) => {
@@ -56,7 +56,7 @@ function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
   }).filter(({ points }) => points.length > 0);
 }
 
-/** How far the points of all lines reach, smoothed or not; only those within a range of x if there is one. */
+/** The extents of all lines, smoothed or not, within the range of x if there is one. */
 function extents(lines, range, logY) {
   const [across, up] = [[Infinity, -Infinity], [Infinity, -Infinity]];
   for (const { points } of lines) {
@@ -81,7 +81,7 @@ function draw(chart, state, name) {
   const [across, up] = extents(lines, range, logY);
   if (across[0] > across[1]) {
     chart.x = null;
-    fill(chart.frame, element("p", { class: "waiting" }, lines.length === 0 ? "Nothing of this was measured yet in the runs that are chosen." : "Nothing lies in this part: Escape shows all."));
+    fill(chart.frame, element("p", { class: "waiting" }, lines.length === 0 ? "The selected runs have no values of this metric yet." : "No data in this range: press Escape to reset."));
     fill(chart.legend);
     return;
   }
@@ -96,40 +96,40 @@ function draw(chart, state, name) {
   chart.cursor = svg("g", { class: "curves-cursor" });
   picture.append(chart.cursor);
   fill(chart.frame, picture);
-  chart.frame.setAttribute("aria-label", `${titleOf(name)} of ${state.drawn.map((run) => run.name).join(", ")} against ${AXES[axis]}. Arrow keys go along the curves, plus and minus zoom, Escape shows all.`);
+  chart.frame.setAttribute("aria-label", `${titleOf(name)} of ${state.drawn.map((run) => run.name).join(", ")} against ${AXES[axis]}. Arrow keys move along the curves, plus and minus zoom, Escape resets.`);
   point(chart, state);
 }
 
-/** Draw the cross-hair, and say in the legend what stands there (without it, what came last). */
+/** Draw the crosshair, and show its values in the legend (without it, the last values). */
 function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) {
   if (!x) return;
   const there = at !== null && at >= x.domain[0] && at <= x.domain[1];
   const marks = lines.map(({ run, name, points }) => {
-    const place = there ? nearest(points, at) : points.length - 1;
-    return { run, name, point: { x: points.x[place], y: points.y[place], step: points.step[place] } };
+    const index = there ? nearest(points, at) : points.length - 1;
+    return { run, name, point: { x: points.x[index], y: points.y[index], step: points.step[index] } };
   });
   const seen = marks.filter((one) => one.point.x >= x.domain[0] && one.point.x <= x.domain[1]);
   const swept = dragged && svg("rect", { class: "zoomed", x: dragged[0], y: TOP, width: dragged[1] - dragged[0], height: height - TOP - BOTTOM });
-  fill(cursor, swept, ...(there ? [svg("path", { class: "hair", d: `M${x.place(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
-    ...seen.map((one) => svg("g", { class: `curve ${one.run.mark}` }, dot(x.place(one.point.x), y.place(one.point.y), 4)))] : []));
+  fill(cursor, swept, ...(there ? [svg("path", { class: "hair", d: `M${x.toPixel(at).toFixed(1)} ${TOP}V${height - BOTTOM}` }),
+    ...seen.map((one) => svg("g", { class: `curve ${one.run.mark}` }, dot(x.toPixel(one.point.x), y.toPixel(one.point.y), 4)))] : []));
   fill(legend, ...drawn.map((run) => {
     const own = marks.filter((one) => one.run === run);
     const values = own.map(({ name, point: { y: value, step } }) => [
-      element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${counted(step)}`]);
+      element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${groupDigits(step)}`]);
     return element("li", { "data-run": run.id }, swatch(run), element("span", { class: "name" }, run.name), element("span", { class: "values" }, ...values.flatMap((value, n) => (n === 0 ? value : [" · ", ...value])), values.length === 0 ? "–" : ""));
   }));
 }
 
-/** Some points of every curve, for screen readers and for copying. */
+/** Some points of every curve as a table, for screen readers and for copying. */
 function tableOf({ lines, x, name }) {
-  if (!x) return element("p", {}, "Nothing to show.");
+  if (!x) return element("p", {}, "No data.");
   const steps = stepsOf(lines.map(({ points }) => points), ...x.domain);
   const shown = [...steps.filter((_, n) => n % Math.ceil(steps.length / ROWS) === 0 || n === steps.length - 1)];
   const head = lines.map(({ run, name: one }) => element("th", { scope: "col" }, `${run.name}${one !== name ? ", validation" : ""}`));
-  const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, counted(step)), ...lines.map(({ points }) => element("td", {}, lastUpTo(points, step) === undefined ? "–" : short(lastUpTo(points, step))))));
+  const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, groupDigits(step)), ...lines.map(({ points }) => element("td", {}, lastUpTo(points, step) === undefined ? "–" : short(lastUpTo(points, step))))));
   return element("table", {}, element("caption", {}, `${titleOf(name)}: the last value up to each step`), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Step"), ...head)), element("tbody", {}, ...rows));
 }
 
 function numbers({ lines }, { axis, smoothing }) {
-  return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, measure: name, points: Array.from(points.x, (x, at) => ({ step: points.step[at], [axis]: x, value: points.y[at] })) })) };
+  return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, metric: name, points: Array.from(points.x, (x, at) => ({ step: points.step[at], [axis]: x, value: points.y[at] })) })) };
 }

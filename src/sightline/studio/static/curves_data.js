@@ -1,13 +1,13 @@
-// From records to curves: what stands on both axes, how it is smoothed, where the ticks are. Knows no page.
+// From records to curves: axes, smoothing, scales and ticks. Independent of the DOM.
 
-/** The axes that runs can be laid along, each with the entry of a record and what it is called. */
+/** The choices for the x axis: the entry of a record and its label. */
 export const AXES = { step: "steps", tokens: "tokens", seconds: "time" };
 
 const NOT_MEASURED = new Set(["step", "epoch", "tokens", "seconds", "best_step", "skipped"]);
 const FIRST = ["loss", "bleu", "accuracy", "f1", "exact_match", "perplexity", "validation_loss"];
 
-/** Return the names of what was measured in any of some runs, the loss and the usual score of a task first. */
-export function measured(runs) {
+/** Return the names of all metrics of some runs, the loss and the usual scores first. */
+export function metricNames(runs) {
   const names = new Set();
   for (const { records } of runs) for (const record of records) for (const name in record) if (typeof record[name] === "number") names.add(name);
   const rank = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
@@ -16,7 +16,7 @@ export function measured(runs) {
 
 const found = new WeakMap();
 
-/** The records that have an entry, looked for once: there may be a hundred thousand. */
+/** The records that have an entry, cached: there may be a hundred thousand. */
 export function having(records, name) {
   if (!found.has(records)) found.set(records, new Map());
   const names = found.get(records);
@@ -26,27 +26,27 @@ export function having(records, name) {
 
 const measuredAlong = new WeakMap();
 
-/** The numbers of some things; Float64Array.from takes five times as long. */
+/** Map items to a Float64Array; Float64Array.from takes five times as long. */
 function column(some, number) {
   const numbers = new Float64Array(some.length);
   for (let at = 0; at < numbers.length; at++) numbers[at] = number(some[at]);
   return numbers;
 }
 
-/** The columns of one entry along an axis, made once. */
+/** The columns of one entry along an axis, cached. */
 function columns(records, name, axis) {
   if (!measuredAlong.has(records)) measuredAlong.set(records, new Map());
   const known = measuredAlong.get(records);
   const key = `${name} ${axis}`;
   if (!known.has(key)) {
     const some = having(records, name);
-    const place = placing(records, axis);
-    known.set(key, { x: column(some, place), raw: column(some, (record) => record[name]), step: column(some, ({ step }) => step) });
+    const position = positionsAlong(records, axis);
+    known.set(key, { x: column(some, position), raw: column(some, (record) => record[name]), step: column(some, ({ step }) => step) });
   }
   return known.get(key);
 }
 
-/** Return the curve of one entry, {x, y, raw, step, length} with a column each, y being raw or smoothed over the records before. */
+/** Return the curve of one entry as columns {x, y, raw, step, length}; y is raw, or an exponential moving average of it. */
 export function curve(records, name, axis, smoothing = 0) {
   const { x, raw, step } = columns(records, name, axis);
   if (smoothing === 0) return { x, y: raw, raw, step, length: x.length };
@@ -60,7 +60,7 @@ export function curve(records, name, axis, smoothing = 0) {
   return { x, y, raw, step, length: x.length };
 }
 
-/** Return the points of a curve for which something holds, given x and y. */
+/** Return the points of a curve that satisfy a predicate of x and y. */
 export function only(points, fits) {
   let first = 0;
   while (first < points.length && fits(points.x[first], points.y[first])) first++;
@@ -71,15 +71,15 @@ export function only(points, fits) {
   return { x: picked(points.x), y: picked(points.y), raw: picked(points.raw), step: picked(points.step), length: kept.length };
 }
 
-/** Return where the points from low to high begin and end. */
+/** Return the index range of the points from low to high. */
 export function within({ x }, low, high) {
   return [firstNotBelow(x, low), firstAbove(x, high)];
 }
 
-const firstNotBelow = (all, value) => bisected(all, (one) => one < value);
-const firstAbove = (all, value) => bisected(all, (one) => one <= value);
+const firstNotBelow = (all, value) => bisect(all, (one) => one < value);
+const firstAbove = (all, value) => bisect(all, (one) => one <= value);
 
-function bisected(all, isBefore) {
+function bisect(all, isBefore) {
   let [low, high] = [0, all.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -89,7 +89,7 @@ function bisected(all, isBefore) {
   return low;
 }
 
-/** Return all steps of some curves between two places, each once, in order. */
+/** Return all distinct steps of some curves in a range, sorted. */
 export function stepsOf(curves, low, high) {
   const parts = curves.map((points) => points.step.subarray(...within(points, low, high)));
   const all = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
@@ -98,16 +98,16 @@ export function stepsOf(curves, low, high) {
     all.set(part, at);
     at += part.length;
   }
-  return all.sort().filter((step, place, sorted) => place === 0 || step !== sorted[place - 1]);
+  return all.sort().filter((step, index, sorted) => index === 0 || step !== sorted[index - 1]);
 }
 
-/** Return the last value up to a step, if there is one. */
+/** Return the last value up to a step, or undefined. */
 export function lastUpTo({ step, y }, wanted) {
   return y[firstAbove(step, wanted) - 1];
 }
 
-/** Where a record stands: a validation counts no tokens and no time, it lies between its neighbours as its step does. */
-function placing(records, axis) {
+/** The x of a record: validation records have no tokens or seconds, so these are interpolated by step. */
+function positionsAlong(records, axis) {
   if (axis === "step") return ({ step }) => step;
   const known = [{ step: 0, [axis]: 0 }, ...having(records, axis)];
   let at = 0;
@@ -121,16 +121,16 @@ function placing(records, axis) {
   };
 }
 
-/** Return a function from values to places, linear or logarithmic, and its inverse; a range of nothing is widened. */
+/** Return a linear or logarithmic scale from values to pixels, with its inverse; an empty domain is widened. */
 export function scale([low, high], [start, end], logarithmic) {
   const [to, from] = logarithmic ? [Math.log10, (v) => 10 ** v] : [(v) => v, (v) => v];
   let [a, b] = [to(low), to(high)];
   if (b - a < 1e-12) [a, b] = [a - 0.5, b + 0.5];
-  const place = (value) => start + ((to(value) - a) / (b - a)) * (end - start);
-  return { place, value: (at) => from(a + ((at - start) / (end - start)) * (b - a)), domain: [from(a), from(b)] };
+  const toPixel = (value) => start + ((to(value) - a) / (b - a)) * (end - start);
+  return { toPixel, fromPixel: (at) => from(a + ((at - start) / (end - start)) * (b - a)), domain: [from(a), from(b)] };
 }
 
-/** Return round numbers within a range, some `count` of them. */
+/** Return about `count` round numbers within a range. */
 export function ticks([low, high], logarithmic, count) {
   if (logarithmic && Math.log10(high / low) > 1) {
     const decades = Math.log10(high / low);
@@ -149,22 +149,22 @@ export function ticks([low, high], logarithmic, count) {
 }
 
 /**
- * Return [[across, down]] of the points from `from` to `to` that a picture can show: all while they are few, else of
- * each column of pixels the lowest and the highest. What a logarithm has no place for is left out.
+ * Return [[across, down]] of the points from `from` to `to` to draw: all if there are few, else the lowest and the
+ * highest of each column of pixels. Values without a logarithm are left out.
  */
-export function placed(xs, ys, [from, to], x, y, width) {
+export function toPixels(xs, ys, [from, to], x, y, width) {
   const found = [];
   const few = to - from <= 2 * width;
-  let [edge, low, high] = [null, from, from]; // where the column ends: a logarithm for each, and not for each point
+  let [edge, low, high] = [null, from, from]; // where the column ends: one logarithm per column, not per point
   const flush = () => {
     if (edge === null) return;
-    for (const at of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) found.push([x.place(xs[at]), y.place(ys[at])]);
+    for (const at of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) found.push([x.toPixel(xs[at]), y.toPixel(ys[at])]);
   };
   for (let at = from; at < to; at++) {
     if (ys[at] <= 0 && y.domain[0] > 0) continue;
     if (few || edge === null || xs[at] >= edge) {
       flush();
-      [edge, low, high] = [x.value(Math.floor(x.place(xs[at])) + 1), at, at];
+      [edge, low, high] = [x.fromPixel(Math.floor(x.toPixel(xs[at])) + 1), at, at];
     } else if (ys[at] < ys[low]) low = at;
     else if (ys[at] > ys[high]) high = at;
   }
@@ -172,7 +172,7 @@ export function placed(xs, ys, [from, to], x, y, width) {
   return found;
 }
 
-/** Return the place of the point nearest to an x, in points whose x grow. */
+/** Return the index of the point nearest to an x; x is sorted. */
 export function nearest({ x: xs, length }, x) {
   const high = Math.min(firstNotBelow(xs, x), length - 1);
   const low = Math.max(0, high - 1);

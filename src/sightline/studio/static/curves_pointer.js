@@ -1,11 +1,11 @@
-// Pointing at curves, dragging across them, and walking along them with keys.
+// Pointer and keyboard interaction with curves: crosshair, zoom by dragging, arrow keys.
 
 import { nearest } from "./curves_data.js";
-import { LEFT, RIGHT } from "./curves_ink.js";
+import { LEFT, RIGHT } from "./curves_drawing.js";
 
-const DRAGGED = 6;
+const MIN_DRAG = 6;
 
-/** Let the store of a picture know where one points, and which part one wants to see. */
+/** Update the store's crosshair (`at`) and zoom (`range`) from pointer and keys. */
 export function follow(chart) {
   const { frame, store } = chart;
   let begun = null;
@@ -19,18 +19,18 @@ export function follow(chart) {
   frame.addEventListener("pointermove", (event) => {
     if (!chart.x) return;
     if (begun !== null) chart.dragged = [begun, across(event)].sort((a, b) => a - b);
-    store.set({ at: chart.x.value(across(event)) });
+    store.set({ at: chart.x.fromPixel(across(event)) });
   });
   frame.addEventListener("pointerup", () => {
     const ends = chart.dragged;
     end();
-    if (ends && chart.x) store.set(ends[1] - ends[0] > DRAGGED ? { range: ends.map(chart.x.value) } : { at: null });
+    if (ends && chart.x) store.set(ends[1] - ends[0] > MIN_DRAG ? { range: ends.map(chart.x.fromPixel) } : { at: null });
   });
   frame.addEventListener("pointercancel", end);
   frame.addEventListener("pointerleave", () => begun === null && store.set({ at: null }));
   frame.addEventListener("dblclick", () => store.set({ range: null }));
   frame.addEventListener("keydown", (event) => keys(chart, event));
-  frame.addEventListener("focus", () => (chart.legend.ariaLive = "polite")); // without it, every new line would be read out
+  frame.addEventListener("focus", () => (chart.legend.ariaLive = "polite")); // else every update during training would be read out
   frame.addEventListener("blur", () => (chart.legend.ariaLive = "off"));
 }
 
@@ -41,8 +41,8 @@ function keys({ store, lines, x }, event) {
   else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
     const { points } = lines[0];
     const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 10 : 1);
-    const place = at === null ? points.length - 1 : nearest(points, at) + by;
-    store.set({ at: points.x[Math.max(0, Math.min(points.length - 1, place))] });
+    const index = at === null ? points.length - 1 : nearest(points, at) + by;
+    store.set({ at: points.x[Math.max(0, Math.min(points.length - 1, index))] });
   } else if (event.key === "+" || event.key === "-") {
     const [low, high] = x.domain;
     const [middle, by] = [at ?? (low + high) / 2, event.key === "+" ? 0.5 : 2];

@@ -1,37 +1,37 @@
-// Fill: a text with gaps, and for each gap the words that fit, to be put in with a click.
+// Fill: a text with masks, and for each mask the most likely tokens, inserted with a click.
 
 import { button, element, fill } from "/drawing/dom.js";
-import { saving } from "/drawing/saving.js";
-import { bars, inside, styled, trying } from "./write_parts.js";
-import { past } from "./write_past.js";
+import { saveButton } from "/drawing/save_button.js";
+import { bars, watchLink, loadStyles, errorLine } from "./view_parts.js";
+import { undoHistory } from "./undo_history.js";
 
 const MASK = "[MASK]";
-const MOST = 10;
+const N_CANDIDATES = 10;
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, ask, place }) {
-  styled("write");
-  const area = element("textarea", { rows: 3, "aria-label": "A text with gaps", spellcheck: "false", dir: "auto" });
-  area.value = place.get("text") ?? model.example?.text ?? `The ${MASK} dog`;
-  const { problem, attempt } = trying();
+export function mount(host, { model, fetchJson, params }) {
+  loadStyles("write");
+  const area = element("textarea", { rows: 3, "aria-label": "Text with masks", spellcheck: "false", dir: "auto" });
+  area.value = params.get("text") ?? model.example?.text ?? `The ${MASK} dog`;
+  const { problem, attempt } = errorLine();
   const found = element("div");
   const look = element("span");
   let asked = null;
-  const story = past(area, (text) => {
-    place.set({ text });
+  const history = undoHistory(area, (text) => {
+    params.set({ text });
     fill(found);
     follow();
   });
-  const undo = button("Undo", () => (story.undo(), show()));
+  const undo = button("Undo", () => (history.undo(), show()));
 
   function follow() {
-    undo.disabled = !story.canUndo();
-    fill(look, inside(model, { text: area.value }));
+    undo.disabled = !history.canUndo();
+    fill(look, watchLink(model, { text: area.value }));
   }
 
   function insert() {
     const [start, end] = [area.selectionStart, area.selectionEnd];
-    story.set(area.value.slice(0, start) + MASK + area.value.slice(end));
+    history.set(area.value.slice(0, start) + MASK + area.value.slice(end));
     area.focus();
     area.setSelectionRange(start + MASK.length, start + MASK.length);
     show();
@@ -41,19 +41,19 @@ export function mount(host, { model, ask, place }) {
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
-    if (!area.value.includes(MASK)) return fill(found, element("p", { class: "explanation" }, `There is no gap: put the cursor where a word is missing and insert ${MASK}.`));
+    if (!area.value.includes(MASK)) return fill(found, element("p", { class: "explanation" }, `The text has no mask: place the cursor where a word is missing and insert ${MASK}.`));
     return attempt(async () => {
-      const { data: [gaps] } = await ask("/fill", { model: model.id, input: area.value, n: MOST }, { signal });
+      const { data: [gaps] } = await fetchJson("/fill", { model: model.id, input: area.value, n: N_CANDIDATES }, { signal });
       if (signal.aborted) return;
       const whole = element("div", { class: "view" }, element("div", { class: "gaps" }, ...gaps.map((gap, number) => drawn(gap, number, gaps.length))));
-      whole.append(saving("fill", whole, () => gaps));
+      whole.append(saveButton("fill", whole, () => gaps));
       fill(found, whole);
     });
   }
 
   function drawn(gap, number, count) {
-    const items = gap.map(({ text, token, probability }) => ({ text: token, probability, title: `Put it in: ${text}`, act: () => (story.set(text), show()) }));
-    return element("div", {}, element("h3", {}, count > 1 ? `Gap ${number + 1} of ${count}` : "What fits the gap"), bars(items));
+    const items = gap.map(({ text, token, probability }) => ({ text: token, probability, title: `Insert: ${text}`, act: () => (history.set(text), show()) }));
+    return element("div", {}, element("h3", {}, count > 1 ? `Mask ${number + 1} of ${count}` : "Most likely tokens"), bars(items));
   }
 
   const keys = (event) => {
@@ -64,9 +64,9 @@ export function mount(host, { model, ask, place }) {
   area.addEventListener("keydown", keys);
   area.addEventListener("change", show);
   fill(host, element("section", { class: "fill", "aria-labelledby": "fill-title" },
-    element("h2", { id: "fill-title" }, "Fill the gaps"),
-    element("p", { class: "explanation" }, "The model reads the words on both sides of a gap and says how likely each word is to stand in it. Each gap is filled by itself; click a word to put it in."),
-    area, element("div", { class: "ask" }, button("What fits?", show, { class: "main" }), button(`Insert ${MASK}`, insert), undo, look), problem, found));
+    element("h2", { id: "fill-title" }, "Fill masks"),
+    element("p", { class: "explanation" }, "Masked language modeling: the model reads the context on both sides of a mask and predicts a probability for each token. Each mask is predicted independently; click a token to insert it."),
+    area, element("div", { class: "ask" }, button("Predict", show, { class: "main" }), button(`Insert ${MASK}`, insert), undo, look), problem, found));
   follow();
   show();
   return () => {

@@ -1,4 +1,4 @@
-// Curves over the positions: each number at its height, and all numbers of the position that is pointed at.
+// Curves over positions, with a marker at the hovered position.
 
 import { element, fill, svg } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
@@ -6,7 +6,7 @@ import { steps } from "./positions_grid.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM, HEIGHT] = [48, 8, 8, 22, 290];
 
-/** Make a chart: {node, draw}. `point(position)` is told where one points. */
+/** Create a chart: {node, draw}. `point(position)` is called with the hovered position. */
 export function chart({ label, point }) {
   const picture = svg("svg", { class: "chart", height: HEIGHT, role: "img", "aria-label": label });
   const node = element("div", { class: "chart-view" }, picture);
@@ -17,7 +17,7 @@ export function chart({ label, point }) {
     point(Math.max(0, Math.min(shown.count - 1, Math.round(along * (shown.count - 1)))));
   });
   picture.addEventListener("pointerleave", () => point(null));
-  /** Draw curves [{data, kind}] of so many numbers from −reach to reach, and the position that is pointed at. */
+  /** Draw curves [{data, kind}] of `count` values from −reach to reach, and the hovered position. */
   const draw = (what) => {
     shown = what;
     redraw();
@@ -31,16 +31,16 @@ export function chart({ label, point }) {
 }
 
 function drawn({ curves, count, reach, at }, width) {
-  const x = (place) => round(LEFT + (place / Math.max(1, count - 1)) * (width - LEFT - RIGHT));
+  const x = (index) => round(LEFT + (index / Math.max(1, count - 1)) * (width - LEFT - RIGHT));
   const y = (number) => round(TOP + ((reach - number) / (2 * reach)) * (HEIGHT - TOP - BOTTOM));
   const line = (d, kind) => svg("path", { d, class: kind });
   const heights = [reach, 0, -reach].flatMap((number) => [
     line(`M${LEFT} ${y(number)}H${width - RIGHT}`, "rule"),
     svg("text", { x: LEFT - 6, y: y(number), class: "tick side" }, short(number)),
   ]);
-  const places = steps(count).map((number) => svg("text", { x: x(number), y: HEIGHT - 6, class: "tick" }, String(number)));
-  const paths = curves.map(({ data, kind }) => line(Array.from(data, (number, place) => `${place === 0 ? "M" : "L"}${x(place)} ${y(number)}`).join(""), `curve ${kind}`));
-  return [...heights, ...places, ...paths, at === null ? null : line(`M${x(at)} ${TOP}V${HEIGHT - BOTTOM}`, "here")];
+  const ticks = steps(count).map((number) => svg("text", { x: x(number), y: HEIGHT - 6, class: "tick" }, String(number)));
+  const paths = curves.map(({ data, kind }) => line(Array.from(data, (number, index) => `${index === 0 ? "M" : "L"}${x(index)} ${y(number)}`).join(""), `curve ${kind}`));
+  return [...heights, ...ticks, ...paths, at === null ? null : line(`M${x(at)} ${TOP}V${HEIGHT - BOTTOM}`, "here")];
 }
 
 function round(number) {

@@ -1,11 +1,11 @@
-// A matrix of signed numbers on a canvas, a pixel for each, which the page stretches; one can point at cells and walk through them.
+// A matrix of signed numbers on a canvas, one pixel each, stretched by CSS; cells respond to pointer and arrow keys.
 
 import { element, fill } from "/drawing/dom.js";
-import { words } from "/drawing/scale.js";
+import { packColors } from "/drawing/color_scale.js";
 
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-/** Make a matrix: {node, draw, mark}. `point(cell)` is told where one points (null: nowhere), `pick(cell)` what one clicks. */
+/** Create a matrix: {node, draw, mark}. `point(cell)` is called on hover (null: none), `pick(cell)` on click. */
 export function grid({ label, across, down: side, point, pick }) {
   const canvas = element("canvas", { class: "cells" });
   const marks = element("div", { class: "grid-marks", "aria-hidden": "true" });
@@ -36,21 +36,21 @@ export function grid({ label, across, down: side, point, pick }) {
     event.preventDefault();
   });
 
-  /** Draw numbers from −reach to reach: `number(row, column)` is one of them. */
+  /** Draw the values `number(row, column)`, which range from −reach to reach. */
   const draw = ({ rows: down, columns: along, number, reach, palette }) => {
     [rows, columns] = [canvas.height, canvas.width] = [down, along];
     const image = new ImageData(columns, rows);
     const pixels = new Uint32Array(image.data.buffer);
-    const packed = words(palette.signed);
+    const packed = packColors(palette.signed);
     for (let row = 0, at = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++, at++) pixels[at] = packed[Math.max(0, Math.min(255, Math.round((number(row, column) / reach + 1) * 127.5)))];
     }
     canvas.getContext("2d").putImageData(image, 0, 0);
-    frame.setAttribute("aria-label", `${label}, ${rows} by ${columns}. Arrows walk from cell to cell, Enter chooses.`);
+    frame.setAttribute("aria-label", `${label}, ${rows} by ${columns}. Use the arrow keys to move between cells, Enter to select.`);
     fill(bottom, ...ticks(columns, "left"), element("b", {}, across), element("b", { class: "below" }, side));
     fill(left, ...ticks(rows, "top"));
   };
-  /** Mark whole rows and columns: [{row} or {column}, …] with a class each. */
+  /** Mark rows and columns: [{row} or {column}, …], each with a class. */
   const mark = (some) => fill(marks, ...some.map(({ row, column, kind }) => element("i", { class: kind, style: row === undefined
     ? { left: share(column, columns), width: share(1, columns) }
     : { top: share(row, rows), height: share(1, rows), left: 0, right: 0 } })));

@@ -1,18 +1,18 @@
-// All runs as a table with a box before each: what is to be compared, how far it has come, how well it did.
+// The table of all runs: selection, state, score, steps, task.
 
 import { element, fill } from "/drawing/dom.js";
-import { counted, short } from "/drawing/numbers.js";
-import { swatch, titleOf } from "./curves_ink.js";
+import { groupDigits, short } from "/drawing/numbers.js";
+import { swatch, titleOf } from "./curves_drawing.js";
 
-const STATES = { ended: "ended", training: "● training", silent: "stopped, or silent" };
+const STATES = { ended: "ended", training: "● training", stalled: "stalled" };
 
-/** The table of all runs, with a box before each. */
+/** Create the table of all runs, with a checkbox for each. */
 export function runsTable(store, choose) {
-  const head = ["Run", "State", "Score", "Steps", "Task", "Began"].map((name) => element("th", { scope: "col" }, name));
+  const head = ["Run", "State", "Score", "Steps", "Task", "Started"].map((name) => element("th", { scope: "col" }, name));
   const body = element("tbody");
   let before = "";
   store.watch(["cards", "drawn"], ({ cards, drawn }) => {
-    if (!cards?.length) return fill(body, element("tr", {}, element("td", { colspan: 6, class: "waiting" }, cards === null ? "…" : "There is no run in the folder of this server yet. It appears here as soon as one begins.")));
+    if (!cards?.length) return fill(body, element("tr", {}, element("td", { colspan: 6, class: "waiting" }, cards === null ? "…" : "No runs in this folder yet. New runs appear here automatically.")));
     const rows = cards.map((card) => [card, drawn.find(({ id }) => id === card.id)]);
     const now = JSON.stringify(rows.map(([card, run]) => [card.id, card.state, run?.mark, run?.records.at(-1)?.step]));
     if (now === before) return;
@@ -30,10 +30,10 @@ function row(card, run, change) {
   const name = element("th", { scope: "row" }, element("label", {}, box, run ? swatch(run) : element("span", { class: "no-swatch" }), card.name));
   const steps = run?.records.at(-1)?.step;
   const score = scores.slice(0, 2).map(([one, value]) => `${titleOf(one)} ${short(value)}`).join(", ");
-  return element("tr", {}, name, element("td", { class: card.state }, STATES[card.state]), ...[score, steps === undefined ? "" : counted(steps), card.task, card.began.slice(0, 16)].map((text) => element("td", {}, text)));
+  return element("tr", {}, name, element("td", { class: card.state }, STATES[card.state]), ...[score, steps === undefined ? "" : groupDigits(steps), card.task, card.began.slice(0, 16)].map((text) => element("td", {}, text)));
 }
 
-/** The scores with which a run ended, or those of its last validation. */
+/** The final scores of a run, or those of its last validation. */
 function scoresOf(card, run) {
   if (Object.keys(card.scores).length > 0) return card.scores;
   const { step, best_step: best, ...last } = run?.records.findLast((record) => typeof record.validation_loss === "number") ?? {};

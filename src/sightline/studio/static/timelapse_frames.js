@@ -1,41 +1,41 @@
-// The frames of a time-lapse: what each snapshot of a run does with a sentence, asked one after the other.
+// The frames of a time-lapse: the traces of one text at each snapshot of a run, fetched one after the other.
 
-import { readTrace } from "/drawing/reading.js";
+import { readTrace } from "/drawing/read_trace.js";
 
-/** Whether the model of a run writes a text, which others can be shown with. */
-export function writes({ task }) {
+/** Whether the model of a run generates text, which can be forced on the other snapshots. */
+export function generates({ task }) {
   return task !== "masked-language-model" && task !== "classification";
 }
 
 /**
- * Ask every model of a run, the last one first: all are shown with its answer, so that they can be compared. Yields the
- * frames whenever one more is complete: {step, kept, own, given}, `own` being what the model writes by itself.
+ * Trace every model of a run, the last one first: its output is forced on all others, so that they can be compared. Yields
+ * the frames whenever one more is complete: {step, best, own, given}; `own` has the model's own output, `given` the forced one.
  */
 export async function* framesOf(app, card, question, signal) {
-  const frames = card.snapshots.map((step) => ({ step, kept: false }));
-  if (card.kept) frames.push({ step: card.best_step, kept: true });
-  const asked = async ({ step, kept }, more) =>
-    readTrace(await app.askBytes(`/studio-api/runs/${card.id}/trace`, { ...question, ...more, step: kept ? null : step }, { signal }));
+  const frames = card.snapshots.map((step) => ({ step, best: false }));
+  if (card.has_best_model) frames.push({ step: card.best_step, best: true });
+  const fetchTrace = async ({ step, best }, more) =>
+    readTrace(await app.fetchBytes(`/studio-api/runs/${card.id}/trace`, { ...question, ...more, step: best ? null : step }, { signal }));
   const last = frames.at(-1);
   for (const frame of [last, ...frames.slice(0, -1)]) {
-    frame.own = await asked(frame, {});
-    frame.given = writes(card) ? await asked(frame, { target: last.own.target.text }) : frame.own;
+    frame.own = await fetchTrace(frame, {});
+    frame.given = generates(card) ? await fetchTrace(frame, { target: last.own.target.text }) : frame.own;
     yield frames;
   }
 }
 
-/** What a model wrote; of one that does not write, what it chose. */
-export function written({ target, steps }) {
+/** The output of a model: its text, or its predictions. */
+export function outputOf({ target, steps }) {
   return target.tokens.length > 0 ? target.text : steps.map(({ candidates, chosen }) => candidates[chosen].text.trim()).join(" · ");
 }
 
-/** The tokens of the last model's answer, or its choices. */
-export function answerOf(frames) {
+/** The tokens of the last model's output, or its predictions. */
+export function targetTokens(frames) {
   return frames.at(-1).given.steps.map(({ candidates, chosen }) => candidates[chosen]);
 }
 
-/** The probability a frame gave to a token of the answer: null where it is not even among its candidates. */
-export function likely({ given: { steps, forced } }, token, place) {
-  if (forced) return Math.exp(steps[place].log_probability);
-  return steps[place].candidates.find(({ id, text }) => id === token.id && text === token.text)?.probability ?? null;
+/** The probability of a token of the output at a frame; null if it is not among the candidates. */
+export function probabilityOf({ given: { steps, forced } }, token, index) {
+  if (forced) return Math.exp(steps[index].log_probability);
+  return steps[index].candidates.find(({ id, text }) => id === token.id && text === token.text)?.probability ?? null;
 }

@@ -1,60 +1,60 @@
-// A matrix, or a vector, as coloured cells: the chosen row and column outlined, names beside them, one cell read out.
+// A matrix or vector as colored cells: the selected row and column outlined, labels, and the value of one cell.
 
 import { element, fill, svg } from "/drawing/dom.js";
 import { short } from "/drawing/numbers.js";
-import { textWidth, fontOf } from "/drawing/rows.js";
-import { colourOf, css, inkOn, words } from "/drawing/scale.js";
-import { clipped, visible } from "/drawing/texts.js";
+import { textWidth, fontOf } from "/drawing/token_rows.js";
+import { colorOf, textColorOn, packColors } from "/drawing/color_scale.js";
+import { clip, visible } from "/drawing/token_text.js";
 
 const FONT = 11;
-const TALLEST = 24;
+const MAX_CELL_HEIGHT = 24;
 const SQUARE = 360;
 const BETWEEN = 54;
-const WIDEST = 40;
-const NUMBERED = 30;
+const MAX_CELL_WIDTH = 40;
+const MIN_NUMBERED_CELL = 30;
 const GAP = 3;
-const MOST_IN_TABLE = 400;
+const MAX_TABLE_CELLS = 400;
 
 /**
- * Draw a panel {title, idea, matrix, scale, rowNames, columnNames, row, column, passages, share, lit} into a width and a height. `idea` is its
- * colour, `scale` "weight" or "signed"; `share` says how many stand side by side, `lit` the colour of the chosen row. `pick(row, column)` hears clicks, `point`
- * what is pointed at; `kept` remembers what was painted. The node has `point(passage, place)`, which marks a row that is pointed at elsewhere.
+ * Draw a panel {title, idea, matrix, scale, rowNames, columnNames, row, column, sequences, share, lit} into a width and a height. `idea` is its
+ * color, `scale` "weight" or "signed"; `share` is the number of panels side by side, `lit` the color of the selected row. `pick(row, column)` is called on click, `point`
+ * on hover; `kept` caches canvases. The node has `point(sequence, index)`, which marks a row that is hovered elsewhere.
  */
 export function panel(given, room, high, palette, { pick, point, kept }) {
-  const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", passages = [null] } = given;
+  const { title, idea, matrix: { rows, columns, data }, scale = "signed", rowNames = null, columnNames = null, row = null, column = null, share = 1, lit = "query", sequences = [null] } = given;
   const wide = room < 520 ? room : Math.floor((room - BETWEEN * (share - 1)) / share);
   const [left, top] = [rowNames, columnNames].map((names) => (names === null ? 2 : roomFor(names)));
   const square = columnNames !== null && rows > 1;
-  const cellWide = Math.min((wide - left - GAP) / columns, square ? Math.max(SQUARE / rows, 2) : Infinity, columnNames === null ? TALLEST : WIDEST);
-  const cellHigh = square ? cellWide : Math.min(TALLEST, high / rows);
+  const cellWide = Math.min((wide - left - GAP) / columns, square ? Math.max(SQUARE / rows, 2) : Infinity, columnNames === null ? MAX_CELL_HEIGHT : MAX_CELL_WIDTH);
+  const cellHigh = square ? cellWide : Math.min(MAX_CELL_HEIGHT, high / rows);
   const [width, height] = [cellWide * columns, cellHigh * rows];
 
   const most = scale === "weight" ? 1 : (kept.get(data)?.most ?? largest(data));
-  if (kept.get(data)?.palette !== palette) kept.set(data, { palette, most, canvas: painted(rows, columns, data, scale, most, palette) });
+  if (kept.get(data)?.palette !== palette) kept.set(data, { palette, most, canvas: paintCanvas(rows, columns, data, scale, most, palette) });
   const { canvas } = kept.get(data);
-  const colour = (value) => colourOf(palette[scale], scale === "weight" ? value : 0.5 + value / most / 2);
+  const color = (value) => colorOf(palette[scale], scale === "weight" ? value : 0.5 + value / most / 2);
   for (const [name, value] of [["left", left], ["top", top], ["width", width], ["height", height]]) canvas.style.setProperty(name, `${value}px`);
   const marks = svg("svg", { width: left + width + GAP, height: top + height + GAP });
   const outline = (kind, x, y, w, h) => svg("rect", { class: `lit ${kind}`, x: left + x - 1, y: top + y - 1, width: w + 2, height: h + 2 });
   if (rowNames !== null) marks.append(...names(rowNames, row, cellHigh, (at) => ({ x: left - 5, y: top + (at + 0.5) * cellHigh, "text-anchor": "end" })));
   if (columnNames !== null) marks.append(...names(columnNames, column, cellWide, (at) => ({ transform: `translate(${left + (at + 0.5) * cellWide} ${top - 5}) rotate(-90)` })));
-  if (row !== null && cellWide >= NUMBERED) marks.append(...numbers(data.subarray(row * columns, (row + 1) * columns)));
+  if (row !== null && cellWide >= MIN_NUMBERED_CELL) marks.append(...numbers(data.subarray(row * columns, (row + 1) * columns)));
   if (row !== null && rows > 1) marks.append(outline(lit, 0, row * cellHigh, width, cellHigh));
   if (column !== null) marks.append(outline(columnNames === null ? "one" : "key", column * cellWide, row === null ? 0 : row * cellHigh, cellWide, row === null ? height : cellHigh));
-  const follow = outline("pointed", 0, 0, width, cellHigh);
+  const follow = outline("hovered", 0, 0, width, cellHigh);
 
   function numbers(values) {
     return Array.from(values, (value, at) => svg("text", {
-      class: "in-cell", "font-size": cellWide < 36 ? 9 : 10, x: left + (at + 0.5) * cellWide, y: top + (row + 0.5) * cellHigh, fill: Number.isFinite(value) ? inkOn(colour(value)) : null,
+      class: "in-cell", "font-size": cellWide < 36 ? 9 : 10, x: left + (at + 0.5) * cellWide, y: top + (row + 0.5) * cellHigh, fill: Number.isFinite(value) ? textColorOn(color(value)) : null,
     }, scale === "weight" ? value.toFixed(2) : short(value)));
   }
   const readout = element("p", { class: "note reading" });
-  const says = (r, c) => {
+  const describe = (r, c) => {
     const who = rowNames === null ? "" : `“\u2068${visible(rowNames[r])}\u2069”, `;
-    const what = columnNames === null ? `number ${c}` : `“\u2068${visible(columnNames[c])}\u2069”`;
+    const what = columnNames === null ? `dimension ${c}` : `“\u2068${visible(columnNames[c])}\u2069”`;
     return `${who}${what}: ${short(data[r * columns + c])}`;
   };
-  const rest = () => (readout.textContent = row !== null && column !== null ? says(row, column) : "");
+  const rest = () => (readout.textContent = row !== null && column !== null ? describe(row, column) : "");
   rest();
   const cellAt = ({ clientX, clientY }) => {
     const box = marks.getBoundingClientRect();
@@ -64,8 +64,8 @@ export function panel(given, room, high, palette, { pick, point, kept }) {
   marks.addEventListener("pointermove", (event) => {
     const cell = cellAt(event);
     if (cell === null) return leave();
-    readout.textContent = says(...cell);
-    return rowNames !== null && point(passages[0], cell[0]);
+    readout.textContent = describe(...cell);
+    return rowNames !== null && point(sequences[0], cell[0]);
   });
   const leave = () => {
     rest();
@@ -91,10 +91,10 @@ export function panel(given, room, high, palette, { pick, point, kept }) {
     readout,
   );
   node.style.setProperty("width", `${Math.max(left + width + GAP, Math.min(wide, 172))}px`);
-  node.point = (passage, place) => {
-    const shown = passage !== null && passages[0] === passage && rows > 1 && place < rows;
+  node.point = (sequence, index) => {
+    const shown = sequence !== null && sequences[0] === sequence && rows > 1 && index < rows;
     if (!shown) return follow.remove();
-    follow.setAttribute("y", top + place * cellHigh - 1);
+    follow.setAttribute("y", top + index * cellHigh - 1);
     return marks.append(follow);
   };
   node.table = () => table(given, shape);
@@ -103,18 +103,18 @@ export function panel(given, room, high, palette, { pick, point, kept }) {
 
 const rooms = new WeakMap();
 
-/** How much room names need. */
+/** The width that labels need. */
 function roomFor(names) {
   const font = fontOf(FONT, 700);
-  if (!rooms.has(names)) rooms.set(names, Math.min(84, Math.ceil(Math.max(...names.map((name) => textWidth(clipped(name, 10), font)), 8)) + 7));
+  if (!rooms.has(names)) rooms.set(names, Math.min(84, Math.ceil(Math.max(...names.map((name) => textWidth(clip(name, 10), font)), 8)) + 7));
   return rooms.get(names);
 }
 
-function painted(rows, columns, data, scale, most, palette) {
+function paintCanvas(rows, columns, data, scale, most, palette) {
   const canvas = element("canvas", { width: columns, height: rows });
   const image = new ImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
-  const table = words(palette[scale]);
+  const table = packColors(palette[scale]);
   for (let at = 0; at < data.length; at++) {
     if (data[at] !== -Infinity) pixels[at] = table[Math.round(255 * (scale === "weight" ? data[at] : 0.5 + data[at] / most / 2))]; // −∞ stays empty
   }
@@ -128,13 +128,13 @@ function largest(data) {
   return most;
 }
 
-/** All names where there is room for them, else only the one that is lit. */
+/** All labels if there is room, else only the selected one. */
 function names(all, lit, pitch, placed) {
   const shown = pitch >= FONT ? all.map((_, at) => at) : lit === null ? [] : [lit];
-  return shown.map((at) => svg("text", { class: at === lit ? "lit-name" : "cell-name", ...placed(at) }, clipped(all[at], 10)));
+  return shown.map((at) => svg("text", { class: at === lit ? "lit-name" : "cell-name", ...placed(at) }, clip(all[at], 10)));
 }
 
-/** The colour of what a panel shows. */
+/** The color of a panel's concept. */
 function dot() {
   return element("i", { class: "dot", "aria-hidden": "true" });
 }
@@ -145,9 +145,9 @@ function ramp(scale, most) {
   return element("span", { class: "scale", "aria-hidden": "true" }, end(scale === "weight" ? 0 : -most), element("span", { class: kind }), end(most));
 }
 
-/** The numbers of a panel: all while they are few, else the lit row. */
+/** The numbers of a panel: all if there are few, else the selected row. */
 function table({ title, matrix: { rows, columns, data }, rowNames, columnNames, row }, shape) {
-  const shown = data.length <= MOST_IN_TABLE || row === null ? Array.from({ length: Math.min(rows, MOST_IN_TABLE) }, (_, at) => at) : [row];
+  const shown = data.length <= MAX_TABLE_CELLS || row === null ? Array.from({ length: Math.min(rows, MAX_TABLE_CELLS) }, (_, at) => at) : [row];
   const head = (text, scope) => element("th", { scope, dir: "auto" }, visible(text));
   const body = shown.map((r) => element("tr", {}, head(rowNames?.[r] ?? String(r), "row"),
     ...Array.from(data.subarray(r * columns, (r + 1) * columns), (value) => element("td", {}, short(value)))));
@@ -167,10 +167,10 @@ export function bars(title, idea, rows, chosen) {
   return element("figure", { class: `panel ${idea}` }, element("figcaption", {}, dot(), element("b", {}, title)), element("ol", { class: "candidates" }, ...items));
 }
 
-/** Tokens side by side, with a second line each: chips that can be chosen. */
+/** Tokens as selectable chips, each with a second line. */
 export function chips(tokens, below, lit, pick) {
-  const all = tokens.map((text, at) => element("button", { type: "button", class: at === lit ? "token looks" : "token", "aria-pressed": String(at === lit), on: { click: () => pick(at) } },
-    element("span", {}, clipped(text)), below === null ? null : element("small", { class: "number" }, below[at])));
+  const all = tokens.map((text, at) => element("button", { type: "button", class: at === lit ? "token is-query" : "token", "aria-pressed": String(at === lit), on: { click: () => pick(at) } },
+    element("span", {}, clip(text)), below === null ? null : element("small", { class: "number" }, below[at])));
   const node = element("div", { class: "chips" });
   fill(node, ...all);
   return node;

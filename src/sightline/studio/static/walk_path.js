@@ -1,26 +1,25 @@
-// The way through a model as a list of stages, told as this model is: both towers or one, norms before or after,
-// positions added or turned.
+// The list of stages for a model's architecture: one tower or two, pre- or post-norm, added or rotary positions.
 
 import { attention } from "./walk_attention.js";
-import { again, beginning } from "./walk_beginning.js";
-import { deciding, ending } from "./walk_ending.js";
+import { decoderInputStages, embeddingStages } from "./walk_embedding.js";
+import { predictionStages, stackStages } from "./walk_output.js";
 import { feedForward, norm } from "./walk_sublayers.js";
 
-/** Return the stages of a trace: {id, point, tower, sub, box, title, says, formula, code, names, weights, show, sum}. */
+/** Return the stages of a trace: {id, point, tower, sub, box, title, explanation, formula, code, names, weights, show, sum}. */
 export function pathOf(trace) {
   const towers = { transformer: ["encoder", "decoder"], bert: ["encoder"], gpt: ["decoder"] }[trace.family];
   return towers.flatMap((tower, at) => [
-    ...placed(tower, "embedding", at === 0 ? beginning(trace, tower) : again(trace)),
+    ...placed(tower, "embedding", at === 0 ? embeddingStages(trace, tower) : decoderInputStages(trace)),
     ...layer(trace, tower),
-    ...placed(tower, "end", ending(trace, tower)),
-    ...placed(tower, "head", at === towers.length - 1 ? deciding(trace) : []),
+    ...placed(tower, "end", stackStages(trace, tower)),
+    ...placed(tower, "head", at === towers.length - 1 ? predictionStages(trace) : []),
   ]);
 }
 
 function layer({ model, family }, tower) {
-  const post = model.norm_order === "post";
+  const post = !model.pre_norm;
   const subs = [
-    ["self_attention", attention(tower === "encoder" ? "both" : "back", post)],
+    ["self_attention", attention(tower === "encoder" ? "bidirectional" : "causal", post)],
     ...(family === "transformer" && tower === "decoder" ? [["cross_attention", attention("cross", post)]] : []),
     ["feed_forward", feedForward(model, post)],
   ];
@@ -31,7 +30,7 @@ function placed(tower, sub, stages) {
   return stages.map((stage) => ({ ...stage, point: stage.id, id: `${tower}.${sub}.${stage.id}`, tower, sub, box: `${tower}.${boxOf(sub, stage.id)}` }));
 }
 
-/** The box of the map that a stage is in. */
+/** The box of the diagram that a stage is in. */
 function boxOf(sub, id) {
   if (sub === "embedding") return id === "positions" ? id : sub;
   if (sub === "head") return id === "logits" ? "linear" : sub;

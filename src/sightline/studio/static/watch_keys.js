@@ -1,10 +1,10 @@
-// The keyboard of Watch. What is typed into a field belongs to the field.
+// The keyboard shortcuts of Watch; keys typed into a field are left alone.
 
-import { go, play } from "/drawing/film.js";
-import { toggled } from "./watch_knock.js";
+import { go, play } from "/drawing/decoding_steps.js";
+import { toggleAblated } from "./watch_ablation.js";
 
-/** Act on a key. */
-export function keys(event, store, { knock }) {
+/** Handle a key press. */
+export function keys(event, store, { ablate }) {
   const { target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (target instanceof Element && target.closest("input:not([type=checkbox]), select, textarea, dialog") !== null) return;
@@ -14,9 +14,9 @@ export function keys(event, store, { knock }) {
     l: () => store.set({ picture: "lines" }),
     m: () => store.set({ picture: "matrix" }),
     w: () => store.set({ unit: unit === "word" ? "token" : "word" }),
-    k: () => knock(toggled(store.state)),
+    k: () => ablate(toggleAblated(store.state)),
     Escape: () => back(store),
-    ...(trace.steps.length > 0 ? { ArrowLeft: () => walk(store, -1), ArrowRight: () => walk(store, 1), ...(pressed ? {} : { " ": () => play(trace, store) }) } : {}),
+    ...(trace.steps.length > 0 ? { ArrowLeft: () => step(store, -1), ArrowRight: () => step(store, 1), ...(pressed ? {} : { " ": () => play(trace, store) }) } : {}),
   };
   const act = acts[event.key];
   if (act === undefined) return;
@@ -24,12 +24,12 @@ export function keys(event, store, { knock }) {
   act();
 }
 
-function walk(store, by) {
+function step(store, by) {
   store.set({ playing: false });
   go(store.state.trace, store, by);
 }
 
-/** One level up: let go of the token, then of the heads that were added, then back to all heads. */
+/** Go back one level: unpin the token, then drop added heads, then focus the grid of heads. */
 function back(store) {
   const { pinned, heads, playing } = store.state;
   if (playing) store.set({ playing: false });

@@ -1,36 +1,36 @@
-// Thousands of words as points on a canvas, with as many names as have room; it can be moved and enlarged.
+// Thousands of words as points on a canvas, labeled where there is room; it can be panned and zoomed.
 
 import { button, element, svg } from "/drawing/dom.js";
-import { FAMILY, fontOf, textWidth } from "/drawing/rows.js";
-import { clipped } from "/drawing/texts.js";
+import { FAMILY, fontOf, textWidth } from "/drawing/token_rows.js";
+import { clip } from "/drawing/token_text.js";
 
 const MARGIN = 40;
-const MOST_NAMES = 250;
+const MAX_NAMES = 250;
 const REACH = 14;
-const SIZES = { chosen: 15, near: 13, pointed: 13, plain: 12 };
+const SIZES = { chosen: 15, near: 13, hovered: 13, plain: 12 };
 const BUCKET = 48;
 
-/** Make a map: {node, show, look, fit}. `pick(word)` is told what is clicked. */
+/** Create a map: {node, show, select, fit}. `pick(word)` is called with the clicked word. */
 export function wordMap({ scope, pick }) {
   const canvas = element("canvas", { tabindex: 0, role: "img" });
   const zoom = element("div", { class: "zoom" },
-    button("+", () => enlarge(1.6), { "aria-label": "Larger" }),
-    button("−", () => enlarge(1 / 1.6), { "aria-label": "Smaller" }),
+    button("+", () => zoomBy(1.6), { "aria-label": "Zoom in" }),
+    button("−", () => zoomBy(1 / 1.6), { "aria-label": "Zoom out" }),
     button("All", () => fit(null), { "aria-label": "Show all words" }));
   const node = element("div", { class: "map" }, canvas, zoom);
   let [width, height] = [0, 0];
   let [points, lines, marked] = [[], [], new Map()];
-  let pointed = null;
-  let view = { x: 0, y: 0, scale: 1 }; // the middle of what is shown, and pixels for each unit
+  let hovered = null;
+  let view = { x: 0, y: 0, scale: 1 }; // the center of the map, and pixels per unit
   let whole = true;
 
   const at = ({ x, y }) => [width / 2 + (x - view.x) * view.scale, height / 2 - (y - view.y) * view.scale];
   const redraw = () => {
-    canvas.style.touchAction = whole ? "" : "none"; // a finger scrolls the page, until there is something to move
-    if (width > 0 && points.length > 0) scope.afterwards(canvas, () => paint(scene()));
+    canvas.style.touchAction = whole ? "" : "none"; // touch scrolls the page unless the map is zoomed
+    if (width > 0 && points.length > 0) scope.beforeNextFrame(canvas, () => paint(scene()));
   };
 
-  /** Show so much that some words (null: all) are seen. */
+  /** Zoom so that some words (null: all) are visible. */
   function fit(words) {
     whole = words === null;
     const some = whole ? points : points.filter(({ word }) => words.includes(word));
@@ -41,7 +41,7 @@ export function wordMap({ scope, pick }) {
     redraw();
   }
 
-  function enlarge(by, x = width / 2, y = height / 2) {
+  function zoomBy(by, x = width / 2, y = height / 2) {
     const [dx, dy] = [(x - width / 2) / view.scale, (height / 2 - y) / view.scale];
     view = { x: view.x + dx * (1 - 1 / by), y: view.y + dy * (1 - 1 / by), scale: view.scale * by };
     whole = false;
@@ -54,15 +54,15 @@ export function wordMap({ scope, pick }) {
     redraw();
   }
 
-  /** What is seen: dots, lines, and names that do not overlap, the important ones first. */
+  /** What is visible: dots, lines, and labels that do not overlap, the important ones first. */
   function scene() {
-    const seen = points.map((one) => ({ ...one, at: at(one), kind: one.word === pointed && !marked.has(one.word) ? "pointed" : marked.get(one.word) ?? "plain" }))
+    const seen = points.map((one) => ({ ...one, at: at(one), kind: one.word === hovered && !marked.has(one.word) ? "hovered" : marked.get(one.word) ?? "plain" }))
       .filter(({ at: [x, y] }) => x > -20 && x < width + 20 && y > -20 && y < height + 20);
     const ranks = Object.keys(SIZES);
     const first = [...seen].sort((one, other) => ranks.indexOf(one.kind) - ranks.indexOf(other.kind));
     const names = named(first, width, height);
-    const places = new Map(points.map((one) => [one.word, one]));
-    return { dots: first.reverse(), names, lines: lines.filter((pair) => pair.every((word) => places.has(word))).map((pair) => pair.map((word) => at(places.get(word)))) };
+    const byWord = new Map(points.map((one) => [one.word, one]));
+    return { dots: first.reverse(), names, lines: lines.filter((pair) => pair.every((word) => byWord.has(word))).map((pair) => pair.map((word) => at(byWord.get(word)))) };
   }
 
   function paint({ dots, names, lines: drawn }) {
@@ -81,7 +81,7 @@ export function wordMap({ scope, pick }) {
       brush.stroke();
     }
     brush.globalAlpha = 1;
-    for (const kind of Object.keys(SIZES).reverse()) { // those of a kind at once: there may be thousands
+    for (const kind of Object.keys(SIZES).reverse()) { // one path per kind: there may be thousands
       brush.globalAlpha = kind === "plain" ? 0.5 : 1;
       brush.fillStyle = kind === "plain" ? ink.dot : ink[kind];
       const size = radius(kind);
@@ -99,7 +99,7 @@ export function wordMap({ scope, pick }) {
     brush.strokeStyle = ink.paper;
     for (const { text, x, y, kind } of names) {
       brush.font = font(kind);
-      brush.strokeText(text, x, y); // lines and other points may run through it
+      brush.strokeText(text, x, y); // an outline, as lines and points may cross it
       brush.fillStyle = ink[kind];
       brush.fillText(text, x, y);
     }
@@ -107,7 +107,7 @@ export function wordMap({ scope, pick }) {
   }
 
   /** The same in SVG. */
-  canvas.vector = () => {
+  canvas.toSvg = () => {
     const { dots, names, lines: drawn } = scene();
     const ink = inks();
     return [
@@ -121,7 +121,7 @@ export function wordMap({ scope, pick }) {
   function inks() {
     const style = getComputedStyle(canvas);
     const [chosen, ink, soft, residual, paper] = ["--weight", "--ink", "--soft", "--residual", "--surface"].map((name) => style.getPropertyValue(name));
-    return { chosen, near: ink, pointed: ink, plain: soft, dot: residual, paper };
+    return { chosen, near: ink, hovered: ink, plain: soft, dot: residual, paper };
   }
 
   function nearest(event) {
@@ -149,8 +149,8 @@ export function wordMap({ scope, pick }) {
       return;
     }
     const word = nearest(event);
-    if (word === pointed) return;
-    pointed = word;
+    if (word === hovered) return;
+    hovered = word;
     redraw();
   });
   canvas.addEventListener("pointerup", (event) => {
@@ -159,19 +159,19 @@ export function wordMap({ scope, pick }) {
     if (word !== null) pick(word);
   });
   canvas.addEventListener("pointerleave", () => {
-    pointed = null;
+    hovered = null;
     redraw();
   });
   canvas.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return; // else the page is scrolled
+    if (!event.ctrlKey && !event.metaKey) return; // else the page scrolls
     event.preventDefault();
     const box = canvas.getBoundingClientRect();
-    enlarge(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+    zoomBy(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
   }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
     const moves = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
     if (event.key in moves) move(...moves[event.key]);
-    else if (event.key === "+" || event.key === "-") enlarge(event.key === "+" ? 1.6 : 1 / 1.6);
+    else if (event.key === "+" || event.key === "-") zoomBy(event.key === "+" ? 1.6 : 1 / 1.6);
     else return;
     event.preventDefault();
   });
@@ -188,11 +188,11 @@ export function wordMap({ scope, pick }) {
     /** Show words: [{word, x, y}]. */
     show: (some) => {
       points = some;
-      canvas.setAttribute("aria-label", `Map of ${some.length} words. Arrows move it, plus and minus change its size; the search finds any word.`);
+      canvas.setAttribute("aria-label", `Map of ${some.length} words. Arrow keys pan, plus and minus zoom; use the search field to find a word.`);
       fit(null);
     },
-    /** Mark a word (null: none) and its neighbours, joined by lines. */
-    look: (word, near) => {
+    /** Mark a word (null: none) and its neighbors, joined by lines. */
+    select: (word, near) => {
       marked = new Map([...near.map((one) => [one, "near"]), ...(word === null ? [] : [[word, "chosen"]])]);
       lines = near.map((one) => [word, one]);
       redraw();
@@ -200,11 +200,11 @@ export function wordMap({ scope, pick }) {
   };
 }
 
-/** The names that have room, right of their points or else left, above or below. */
+/** Place labels where there is room: right of their points, else left, above or below. */
 function named(points, width, height) {
   const across = Math.ceil(width / BUCKET) + 1;
   const taken = Array.from({ length: across * (Math.ceil(height / BUCKET) + 1) }, () => []);
-  /** Whether an act holds for what stands in every part of the map that a box touches. */
+  /** Whether something holds in every bucket of the map that a box touches. */
   const everywhere = ([x0, y0, x1, y1], holds) => {
     for (let i = Math.max(0, Math.floor(x0 / BUCKET)); i <= x1 / BUCKET; i++) {
       for (let j = Math.max(0, Math.floor(y0 / BUCKET)); j <= y1 / BUCKET; j++) if (taken[j * across + i] !== undefined && !holds(taken[j * across + i])) return false;
@@ -218,12 +218,12 @@ function named(points, width, height) {
   for (const { at: [x, y], kind } of points) if (kind !== "plain") take([x - 5, y - 5, x + 5, y + 5]);
   const names = [];
   for (const { word, at: [px, py], kind } of points) {
-    if (names.length >= MOST_NAMES) break;
-    const text = clipped(word, 18);
+    if (names.length >= MAX_NAMES) break;
+    const text = clip(word, 18);
     const [wide, high, gap] = [textWidth(text, font(kind)) + 4, SIZES[kind] * 1.2, radius(kind) + 3];
     const boxOf = ([x, y]) => [x - 1, y - high / 2, x + wide, y + high / 2];
-    const fits = [[px + gap, py], [px - gap - wide, py], [px - wide / 2, py - high / 2 - gap], [px - wide / 2, py + high / 2 + gap]].find((place) => {
-      const box = boxOf(place);
+    const fits = [[px + gap, py], [px - gap - wide, py], [px - wide / 2, py - high / 2 - gap], [px - wide / 2, py + high / 2 + gap]].find((corner) => {
+      const box = boxOf(corner);
       return box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height && free(box);
     });
     if (fits === undefined) continue;
@@ -238,7 +238,7 @@ function font(kind) {
 }
 
 function radius(kind) {
-  return { chosen: 5, near: 4, pointed: 4 }[kind] ?? 2.2;
+  return { chosen: 5, near: 4, hovered: 4 }[kind] ?? 2.2;
 }
 
 function extent(numbers) {

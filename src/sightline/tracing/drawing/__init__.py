@@ -1,36 +1,36 @@
-"""A trace drawn in a browser: one HTML file that needs nothing else, and the ES modules that draw in it.
+"""A trace drawn in a browser: one self-contained HTML file, and the ES modules that draw in it.
 
-    start      reads the trace in the page       page       puts all views together
-    strip      the sentence                      lines      who looks at whom
-    matrix     one cell for every pair           glance     all heads, small
-    film       one step after the other          tree       the beam
-    lens       the readout after each layer      worth      the effect of silencing each head
-    alignment  which word looked at which        table      numbers for screen readers
-    trace, reading, packed                       what is drawn
-    store, looking, gaze, address                what is being looked at
-    view, scope                                  what every view is, and how it ends
-    saving, vector, raster, copied, wrapping, ink          a view as a file
-    dom, rows, scale, theme, texts, numbers, leisure       the tools of all of them
+    start           reads the trace in the page       page            puts all views together
+    token_strip     the tokens of the text            lines           attention as lines between tokens
+    matrix          attention as a matrix             head_grid       all heads, small
+    decoding_steps  decoding step by step             tree            the beam search tree
+    logit_lens      the logit lens                    head_ablation   the effect of zeroing each head
+    alignment       links between words               weights_table   weights as a table, for screen readers
+    trace, read_trace, unpack                                         the data that is drawn
+    store, trace_store, selection, url_state                          the state of the views
+    view, scope                                                       the life cycle of a view
+    save_button, svg_export, png_export, svg_copy, svg_color, text_lines    a view as a file
+    dom, token_rows, token_text, color_scale, theme, numbers, idle    shared tools
 
-No module loads anything, and texts of tokens are only ever set as text.
+No module loads anything, and token texts are only ever set as text, never as HTML.
 
-Any page can use the views. Serve each of `modules()` as `<name>.js` in one folder, `stylesheet()` beside them, and
-`json_of(trace)` or, smaller, `bytes_of(trace)`. A view is a function of an element and a store; it draws the trace of
-the store, draws again when that is another one, and returns a function that removes it. Views of one store follow
-each other: what is pointed at in one is lit in all. A view that is hidden draws once it is seen. Colours are those of
-`data-theme` on the root element, light or dark; who changes it gives the store `palette()` of theme.js anew.
+Any page can use the views. Serve each of `modules()` as `<name>.js` in one folder, with `stylesheet()`, and
+`pack_json(trace)` or, smaller, `pack_bytes(trace)`. A view is a function of an element and a store: it draws the
+trace of the store, redraws when that changes, and returns a function that removes it. Views of one store are linked:
+what is hovered in one is highlighted in all. A hidden view draws once it becomes visible. Colors follow `data-theme`
+(light or dark) on the root element; after changing it, give the store a new `palette()` of theme.js.
 
     import { lines } from "./lines.js";
-    import { lookAt, show } from "./looking.js";
+    import { createStore, showTrace } from "./trace_store.js";
     import { matrix } from "./matrix.js";
-    import { readTrace } from "./reading.js";
+    import { readTrace } from "./read_trace.js";
 
-    const fetched = async (address) => readTrace(await (await fetch(address)).arrayBuffer());  // or .json()
-    const store = lookAt(await fetched("one.bin"));
+    const load = async (url) => readTrace(await (await fetch(url)).arrayBuffer());  // or .json()
+    const store = createStore(await load("one.bin"));
     const remove = lines(document.getElementById("left"), store);
     matrix(document.getElementById("right"), store);
     store.set({ heads: [{ name: "decoder.1.cross_attention", head: 2 }], step: 3 });
-    show(store, await fetched("another.bin"));  // all views draw it
+    showTrace(store, await load("another.bin"));  // all views draw it
     remove();
 """
 
@@ -42,10 +42,10 @@ from importlib import resources
 
 from sightline.errors import InputError
 from sightline.tracing.drawing.joining import join
-from sightline.tracing.drawing.packing import bytes_of, json_of, page_data
+from sightline.tracing.drawing.packing import pack_bytes, pack_json, page_data
 from sightline.tracing.trace import Trace
 
-__all__ = ["bytes_of", "json_of", "modules", "page", "repr_html", "stylesheet"]
+__all__ = ["modules", "pack_bytes", "pack_json", "page", "repr_html", "stylesheet"]
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -58,7 +58,7 @@ PAGE = """<!DOCTYPE html>
 <style>{style}</style>
 </head>
 <body>
-<main><noscript>This page draws itself with the JavaScript inside it.</noscript></main>
+<main><noscript>This page needs JavaScript.</noscript></main>
 <script type="application/json" id="trace">{data}</script>
 <script type="module">{script}</script>
 </body>
@@ -69,11 +69,11 @@ NOTEBOOK_HEIGHT = 760
 
 
 def page(trace: Trace, *, title: str | None = None) -> str:
-    """Return a whole HTML page that draws a trace: interactive, self-contained, with no way to the network."""
+    """Return an HTML page that draws a trace: interactive, self-contained, without network access."""
     script, style = _script(), stylesheet()
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"  # images: only a view on its way into a PNG
+        "img-src data:; base-uri 'none'; form-action 'none'"  # images: only to render a view as PNG
     )
     shown = None if title is None else "".join(letter if letter.isprintable() else "\ufffd" for letter in title)
     name = html.escape(f"{shown} · Sightline" if shown is not None else "Sightline")
@@ -81,11 +81,11 @@ def page(trace: Trace, *, title: str | None = None) -> str:
 
 
 def repr_html(trace: Trace) -> str:
-    """Return the page as a frame for a notebook; what cannot be drawn says why in a sentence."""
+    """Return the page as a frame for a notebook, or a sentence that tells why it cannot be drawn."""
     try:
         inner = page(trace)
     except InputError as problem:
-        return f"<p>This trace is not drawn: {html.escape(str(problem))}</p>"
+        return f"<p>This trace cannot be drawn: {html.escape(str(problem))}</p>"
     frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{NOTEBOOK_HEIGHT}" style="border:0"'
     return f'<iframe title="Trace" {frame} srcdoc="{html.escape(inner)}"></iframe>'
 
@@ -101,7 +101,7 @@ def modules() -> dict[str, str]:
 
 @functools.cache
 def stylesheet() -> str:
-    """Return the theme: light and dark, screen, phone and print."""
+    """Return the stylesheet: light and dark, screen, phone and print."""
     return (resources.files(__name__) / "theme.css").read_text(encoding="utf-8")
 
 
@@ -112,5 +112,5 @@ def _script() -> str:
 
 
 def _digest(text: str) -> str:
-    """Return what a content security policy knows an inline element by."""
+    """Return the hash of an inline element for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,33 +1,33 @@
-// Making elements. Texts only ever become text nodes, so that no token can become markup.
+// Create elements. Texts only ever become text nodes, so no token can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an HTML element; `on` holds listeners, `style` custom properties, all else are attributes. */
+/** Create an HTML element; `on` holds listeners, `style` style properties, everything else attributes. */
 export function element(tag, properties = {}, ...children) {
-  return filled(document.createElement(tag), properties, children);
+  return setUp(document.createElement(tag), properties, children);
 }
 
-/** Make an SVG element. */
+/** Create an SVG element. */
 export function svg(tag, properties = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), properties, children);
+  return setUp(document.createElementNS(SVG, tag), properties, children);
 }
 
-/** Make a button that says what it does. */
+/** Create a button. */
 export function button(label, act, properties = {}) {
   return element("button", { type: "button", ...properties, on: { click: act } }, label);
 }
 
-/** Make the mark of what was chosen. */
+/** Create the check mark of the chosen token. */
 export function tick() {
   return element("span", { class: "tick" }, "✓\u00a0");
 }
 
-/** Make the name of a role, its colour before it. */
+/** Create a legend entry: a color and its name. */
 export function role(kind, name) {
   return element("span", { class: `role ${kind}` }, element("i", { class: "dot", "aria-hidden": "true" }), name);
 }
 
-/** Make a part of the page: a heading, a sentence that says what it shows, and the picture. */
+/** Create a section: a heading, an explanation, and the view. */
 export function section(id, title, explanation, ...children) {
   const heading = element("h2", { id: `${id}-title` }, title);
   return element(
@@ -44,7 +44,7 @@ export function fill(parent, ...children) {
   parent.replaceChildren(...children.filter((child) => child !== null));
 }
 
-function filled(node, { on = {}, style = {}, ...attributes }, children) {
+function setUp(node, { on = {}, style = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === true) node.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, String(value));

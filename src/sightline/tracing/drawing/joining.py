@@ -1,7 +1,7 @@
-"""Many ES modules as one script without imports, in the order in which they need each other.
+"""Join ES modules into one script without imports, dependencies first.
 
-Each module becomes a function that returns what it exports, so that names inside it stay its own. It understands the
-two forms that our modules use, `import { a, b } from "./c.js";` and `export function|class|const`, and no others.
+Each module becomes a function that returns its exports, so that its other names stay private. Only the two forms that
+our modules use are supported: `import { a, b } from "./c.js";` and `export function|class|const`.
 """
 
 import re
@@ -13,17 +13,17 @@ OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 
 
 def join(modules: Mapping[str, str], entry: str) -> str:
-    """Return one script that does what the module `entry` does; `modules` are the sources by name."""
+    """Return one script equivalent to the module `entry`; `modules` are the sources by name."""
     return "".join(_function(name, modules[name]) for name in order(modules, entry))
 
 
 def order(modules: Mapping[str, str], entry: str) -> list[str]:
-    """Return the modules that `entry` needs, those they need first, and last itself."""
+    """Return `entry` and the modules it imports, dependencies first."""
     done: list[str] = []
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
-            raise ValueError(f"modules need each other in a circle: {' > '.join((*path, name))}")
+            raise ValueError(f"modules import each other in a cycle: {' > '.join((*path, name))}")
         if name not in done:
             for _, needed in IMPORT.findall(modules[name]):
                 visit(needed, (*path, name))
@@ -34,9 +34,9 @@ def order(modules: Mapping[str, str], entry: str) -> list[str]:
 
 
 def _function(name: str, source: str) -> str:
-    """Return a module as a function that is called at once."""
+    """Return a module as an immediately invoked function."""
     exports = EXPORT.findall(source)
     body = EXPORT.sub("", IMPORT.sub(r"const {\1} = $\2;\n", source))
-    if (strange := OTHER.search(body)) is not None:
-        raise ValueError(f"{name}.js: this form of import or export is not understood: {strange[0]}")
+    if (unsupported := OTHER.search(body)) is not None:
+        raise ValueError(f"{name}.js: this form of import or export is not supported: {unsupported[0]}")
     return f"const ${name} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"

@@ -1,4 +1,4 @@
-// Numbers as people read them, three significant digits and a real minus sign; and which part of a long row is shown.
+// Format numbers with three significant digits and a real minus sign; choose the visible window of a long sequence.
 
 /** Return a number with three significant digits. */
 export function short(number) {
@@ -9,27 +9,27 @@ export function short(number) {
   return number < 0 ? `−${text}` : text;
 }
 
-/** Return a number with the digits that a trace keeps in a page, for files; JSON knows no infinity. */
+/** Return a number with the five digits that a page keeps, for JSON files; null if it is not finite. */
 export function exact(number) {
   return Number.isFinite(number) ? Number(number.toPrecision(5)) : null;
 }
 
-/** Return a number that may be below zero with its sign, also where that is +. */
-export function signed(number) {
+/** Return a number with its sign, including +. */
+export function withSign(number) {
   return number > 0 ? `+${short(number)}` : short(number);
 }
 
-/** Return a whole number with its thousands apart. */
-export function counted(number) {
+/** Return an integer with thousands separators. */
+export function groupDigits(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Return a share of one as a percentage. */
+/** Return a fraction as a percentage. */
 export function percent(share) {
   return `${short(100 * share)} %`;
 }
 
-/** Return where a window of `size` steps out of `count` begins: where it did, until the step comes near its edge. */
+/** Return the start of a window of `size` out of `count` steps: unchanged until the step comes near an edge. */
 export function windowStart(before, step, count, size) {
   const inside = before !== null && step >= before + Math.min(2, before) && step < before + size - (before + size < count ? 2 : 0);
   return inside ? before : Math.max(0, Math.min(step - Math.floor(size / 2), count - size));

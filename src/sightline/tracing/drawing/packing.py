@@ -1,8 +1,7 @@
-"""What the modules draw, as JSON that may stand inside a page or as bytes to be fetched, its arrays packed by size.
+"""Pack the data the page draws: as JSON to embed in a page, or as bytes to fetch.
 
-A trace of a sentence keeps five significant digits (`float24`). One of more than `MOST_EXACT` numbers keeps its weights
-to four decimal places (`root16`), and of weights that a causal mask made zero only the lower triangle is kept, both
-ways.
+Short traces keep five significant digits (`float24`). With more than `MAX_EXACT_NUMBERS` numbers, weights keep four
+decimal places (`root16`). Of causally masked weights only the lower triangle is kept, in both cases.
 """
 
 import base64
@@ -15,40 +14,40 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from sightline.errors import InputError
-from sightline.tracing.plain import rounded, to_plain
+from sightline.tracing.serialization import round_numbers, serialize
 from sightline.tracing.trace import Trace
 from sightline.tracing.word_attention import WordAttention
 
-MOST_BYTES = 100_000_000
-"""A browser opens a page of this size; what is larger is no page any more."""
+MAX_PAGE_BYTES = 100_000_000
+"""The largest page that browsers still open."""
 
-MOST_EXACT = 200_000
-"""Numbers that a page takes along with five digits: in base64 they are 800 kB."""
+MAX_EXACT_NUMBERS = 200_000
+"""Numbers that a page holds with five digits: 800 kB in base64."""
 
 DIGITS = 6
 
 LEVELS = 65_535
 
 UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-"""With these gone, and all but ASCII escaped, no text ends the element it stands in: no tag, no comment, no U+2028."""
+"""With these and all non-ASCII characters escaped, no text can close its element: no tag, no comment, no U+2028."""
 
 
 def page_data(trace: Trace, title: str | None) -> str:
-    """Return what the script of a page reads: a title, and the trace as the modules draw it."""
-    return f'{{"title":{_safe(json.dumps(title))},"trace":{json_of(trace)}}}'
+    """Return the JSON that the script of a page reads: a title and the packed trace."""
+    return f'{{"title":{_escape(json.dumps(title))},"trace":{pack_json(trace)}}}'
 
 
-def json_of(trace: Trace) -> str:
-    """Return what the modules draw: the trace, of its probes only the weights, and the tokens of each word."""
+def pack_json(trace: Trace) -> str:
+    """Return the trace as JSON for the JavaScript modules: of its activations only the weights, plus its words."""
 
     def packed(array: dict[str, Any], data: bytes) -> dict[str, Any]:
         return {**array, "data": base64.b64encode(data).decode("ascii")}
 
-    return _safe(_dumps(trace, packed))
+    return _escape(_dumps(trace, packed))
 
 
-def bytes_of(trace: Trace) -> bytes:
-    """Return the same to be fetched: four bytes that count those of the JSON (little-endian), it, then the arrays."""
+def pack_bytes(trace: Trace) -> bytes:
+    """Return the same as bytes: the length of the JSON (four bytes, little-endian), the JSON, then the arrays."""
     arrays = bytearray()
 
     def packed(array: dict[str, Any], data: bytes) -> dict[str, Any]:
@@ -60,50 +59,52 @@ def bytes_of(trace: Trace) -> bytes:
     return struct.pack("<I", len(entries)) + entries + bytes(arrays)
 
 
-def _safe(text: str) -> str:
-    """Return JSON that no HTML parser takes for anything else."""
+def _escape(text: str) -> str:
+    """Escape JSON for use inside an HTML element."""
     return text.translate(UNSAFE)
 
 
 def _dumps(trace: Trace, packed: Callable[[dict[str, Any], bytes], dict[str, Any]]) -> str:
-    """Return JSON in which each array stands as `packed` returns it for its description and its bytes."""
-    weights = {name: trace.probes[name] for name in trace.probes if name.endswith(".weights")}
-    looked = trace.tree.attention if trace.tree is not None else {}
-    count = sum(array.size for array in (*weights.values(), *looked.values()))
+    """Return JSON in which `packed` encodes each array, given its description and its bytes."""
+    weights = {name: trace.activations[name] for name in trace.activations if name.endswith(".weights")}
+    hypotheses = trace.tree.attention if trace.tree is not None else {}
+    count = sum(array.size for array in (*weights.values(), *hypotheses.values()))
     if not weights:
-        raise InputError("this trace holds no attention weights to draw: trace again with probes=('*.weights',)")
-    if 4 * count > MOST_BYTES:
+        raise InputError("this trace has no attention weights to draw: trace with activations=('*.weights',)")
+    if 4 * count > MAX_PAGE_BYTES:
         raise InputError(
-            f"the page would be {4 * count / 1e6:,.0f} MB, which no browser likes; "
-            f"trace fewer heads= or layers=, or a shorter text (at most {MOST_BYTES / 1e6:,.0f} MB)"
+            f"the page would be {4 * count / 1e6:,.0f} MB, more than the limit of {MAX_PAGE_BYTES / 1e6:,.0f} MB: "
+            "trace fewer heads= or layers=, or a shorter text"
         )
     groups = WordAttention(trace.source.words(), trace.target.words(), trace.inputs.words(), {})
     words = {
         name: [{"text": word.text, "tokens": word.tokens, "special": word.special} for word in getattr(groups, name)]
         for name in ("source", "target", "inputs")
     }
-    plain = rounded({**to_plain(trace), "probes": to_plain(weights)}, DIGITS)
-    shares = {id(array) for array in (*weights.values(), *looked.values())} if count > MOST_EXACT else set()
+    plain = round_numbers({**serialize(trace), "activations": serialize(weights)}, DIGITS)
+    low_precision = (
+        {id(array) for array in (*weights.values(), *hypotheses.values())} if count > MAX_EXACT_NUMBERS else set()
+    )
 
     def array(value: np.ndarray) -> dict[str, Any]:
-        dtype, pack = ("root16", two_bytes) if id(value) in shares else ("float24", three_bytes)
+        dtype, pack = ("root16", pack_root16) if id(value) in low_precision else ("float24", pack_float24)
         if is_causal(value):
             lower = value[:, *np.tril_indices(value.shape[1])]
             return packed({"shape": list(value.shape), "dtype": dtype, "causal": True}, pack(lower))
         return packed({"shape": list(value.shape), "dtype": dtype}, pack(value))
 
-    precision = "4 decimal places" if shares else "5 digits"
+    precision = "4 decimal places" if low_precision else "5 digits"
     data = {**plain, "words": words, "precision": precision}
     return json.dumps(data, default=array, allow_nan=False, separators=(",", ":"))
 
 
 def is_causal(array: Float[np.ndarray, "..."]) -> bool:
-    """Return whether these are square matrices, nothing above the diagonal of any of them."""
+    """Tell whether these are square matrices with zeros above the diagonal."""
     square = array.ndim == 3 and array.shape[1] == array.shape[2] > 1
     return square and not np.triu(array, 1).any()
 
 
-def three_bytes(array: Float[np.ndarray, "..."]) -> bytes:
+def pack_float24(array: Float[np.ndarray, "..."]) -> bytes:
     """Return 24-bit floats, the upper bytes of 32-bit ones: five significant digits."""
     bits = np.ascontiguousarray(array, dtype="<f4").view("<u4")
     nearest = bits + np.where(np.isfinite(array), 0x80, 0).astype("<u4")
@@ -111,7 +112,7 @@ def three_bytes(array: Float[np.ndarray, "..."]) -> bytes:
     return upper.tobytes()
 
 
-def two_bytes(array: Float[np.ndarray, "..."]) -> bytes:
-    """Return the fourth root of each weight in 65,536 steps: none is off by 0.00004, and small ones by far less."""
+def pack_root16(array: Float[np.ndarray, "..."]) -> bytes:
+    """Return the fourth root of each weight in 65,536 steps: errors stay below 0.00004, far less for small weights."""
     roots = np.clip(array.astype(np.float64), 0.0, 1.0) ** 0.25
     return np.rint(roots * LEVELS).astype("<u2").tobytes()

@@ -1,36 +1,36 @@
-// The whole page of a trace: the sentence, one picture large, the film beside it, everything else below.
+// The page of a trace: the tokens, one large attention view, the decoding steps next to it, everything else below.
 
-import { fromAddress, remember } from "./address.js";
+import { stateFromUrl, syncUrl } from "./url_state.js";
 import { alignment } from "./alignment.js";
 import { button, element, section } from "./dom.js";
-import { film, go, play } from "./film.js";
-import { glance } from "./glance.js";
-import { lens } from "./lens.js";
+import { decodingSteps, go, play } from "./decoding_steps.js";
+import { headGrid } from "./head_grid.js";
+import { logitLens } from "./logit_lens.js";
 import { lines } from "./lines.js";
 import { matrix } from "./matrix.js";
-import { lookAt } from "./looking.js";
+import { createStore } from "./trace_store.js";
 import { short } from "./numbers.js";
-import { readTrace } from "./reading.js";
-import { strips } from "./strip.js";
+import { readTrace } from "./read_trace.js";
+import { tokenStrips } from "./token_strip.js";
 import { systemTheme, themeButton } from "./theme.js";
 import { tree } from "./tree.js";
 import { view } from "./view.js";
-import { worth } from "./worth.js";
+import { headAblation } from "./head_ablation.js";
 
-/** Draw a trace (in any form that `readTrace` reads) into an element; return {store, remove} for whoever wants to steer it. */
+/** Draw a trace (in any form that `readTrace` accepts) into an element; return {store, remove}. */
 export function draw(root, given, title = null) {
   systemTheme();
   const trace = readTrace(given);
-  const store = lookAt(trace, fromAddress(trace));
-  return { store, remove: whole(title)(root, store) };
+  const store = createStore(trace, stateFromUrl(trace));
+  return { store, remove: allViews(title)(root, store) };
 }
 
-/** All views of a trace as one. */
-function whole(title) {
+/** All views of a trace as one view. */
+function allViews(title) {
   return view("page", (trace, scope) => {
-    const parts = [header(scope, title), sentence(scope), workbench(trace, scope), ...below(trace, scope), footer(trace)];
+    const parts = [header(scope, title), sentence(scope), attentionViews(trace, scope), ...below(trace, scope), footer(trace)];
     scope.listen(document, "keydown", (event) => keys(event, trace, scope));
-    scope.onEnd(remember(scope));
+    scope.onEnd(syncUrl(scope));
     return { node: element("div", { class: "parts" }, ...parts), data: null };
   });
 }
@@ -41,7 +41,7 @@ function header(store, title) {
   return element("header", {}, element("h1", {}, "Sightline"), about, element("div", { class: "tools" }, choice, themeButton(store)));
 }
 
-/** Buttons of which one is on. */
+/** A group of buttons, one of which is pressed. */
 function switcher(store, entry, label, options) {
   const buttons = Object.entries(options).map(([value, name]) => button(name, () => store.set({ [entry]: value }), { "data-value": value }));
   store.watch([entry], (state) => buttons.forEach((node) => node.setAttribute("aria-pressed", String(node.dataset.value === state[entry]))));
@@ -49,10 +49,10 @@ function switcher(store, entry, label, options) {
 }
 
 function sentence(scope) {
-  return scope.mount(strips, element("section", { id: "sentence", "aria-label": "The sentence" }));
+  return scope.mount(tokenStrips, element("section", { id: "sentence", "aria-label": "Tokenized text" }));
 }
 
-function workbench(trace, scope) {
+function attentionViews(trace, scope) {
   const heading = element("h2", { id: "attention-title" });
   scope.watch(["heads"], ({ heads }) => {
     heading.textContent = heads.length === 1 ? trace.title(heads[0]) : `Mean of ${heads.length} heads: ${heads.map((head) => trace.title(head)).join("; ")}`;
@@ -64,37 +64,37 @@ function workbench(trace, scope) {
   });
   const bar = element("div", { class: "bar-row" }, heading, switcher(scope, "picture", "Picture", { lines: "Lines", matrix: "Matrix" }));
   const left = element("section", { id: "attention", "aria-labelledby": "attention-title" }, bar, asLines, asMatrix);
-  const all = part(scope, glance, "glance", "All heads at a glance", "Each small square is one head, layers down, heads across: its rows look at its columns, the stronger the colour, the more. Click one to open it, shift-click to add it.");
+  const all = part(scope, headGrid, "head-grid", "Attention heads", "One small matrix per head, layers down, heads across: rows are queries, columns are keys, stronger colors mean larger weights. Click a head to select it, shift-click to add it.");
   if (trace.steps.length === 0) return element("div", {}, left, all);
-  const right = scope.mount(film, element("section", { id: "film", "aria-label": "Step by step" }));
-  return element("div", { class: "workbench" }, left, right, all);
+  const right = scope.mount(decodingSteps, element("section", { id: "decoding-steps", "aria-label": "Decoding steps" }));
+  return element("div", { class: "attention-views" }, left, right, all);
 }
 
 function below(trace, scope) {
   const parts = [
-    part(scope, alignment, "alignment", "Which word looked at which", "The strongest looks between whole words."),
-    part(scope, tree, "tree", "The beam", "Every beginning the search kept in mind, step by step. The bar under a token is its probability; the way to the result runs along the top."),
-    part(scope, lens, "lens", "What it would say after each layer", "The hidden state after each layer, read as if it were the last. Early layers were never trained to be read this way."),
-    part(scope, worth, "worth", "What each head is worth", "Silence one head and see how much less likely the output becomes. Below zero, the head spoke for this output."),
+    part(scope, alignment, "alignment", "Word alignment from attention", "The largest attention weights between source and target words."),
+    part(scope, tree, "tree", "Beam search tree", "Every hypothesis of the search, step by step. The bar under a token is its probability; the best result runs along the top."),
+    part(scope, logitLens, "logit-lens", "Logit lens", "The hidden state after each layer, decoded as if that layer were the last. Early layers were never trained to be decoded this way."),
+    part(scope, headAblation, "head-ablation", "Head ablation: effect of zeroing each head", "Change in the log-probability of the output when one head is zeroed. Below zero, the head made this output more likely."),
   ];
   return parts.filter((one) => one !== null);
 }
 
-/** A part of the page with a view in it; null where the trace has nothing for that view. */
+/** A section with a view; null if the trace has nothing for that view. */
 function part(scope, mounted, id, title, explanation) {
   const host = scope.mount(mounted, element("div"));
   return host.firstChild === null ? null : section(id, title, explanation, host);
 }
 
-function footer({ family, model, steps, sightline, precision, knocked_out: silent }) {
-  const sizes = Object.entries(model).filter(([name, value]) => /^(d_|n_)|norm_order|positions$/.test(name) && value !== null);
+function footer({ family, model, steps, sightline, precision, ablated_heads: heads }) {
+  const sizes = Object.entries(model).filter(([name, value]) => /^(d_|n_)|pre_norm|positions$/.test(name) && value !== null);
   const facts = sizes.map(([name, value]) => `${name} ${value}`).join(" · ");
   const sum = steps.reduce((all, step) => all + step.log_probability, 0);
-  const quiet = Object.entries(silent).map(([name, heads]) => `${name} heads ${heads.join(", ")}`).join("; ");
+  const ablated = Object.entries(heads).map(([name, numbers]) => `${name} heads ${numbers.join(", ")}`).join("; ");
   return element("footer", {},
     element("p", {}, `${family}: ${facts}${steps.length > 0 ? ` · log-probability of the output ${short(sum)}` : ""}`),
-    quiet === "" ? null : element("p", {}, `Silenced throughout: ${quiet}`),
-    element("p", {}, `Layers and heads are counted from 0, as in the code. Keys: ← → step, space plays, L lines, M matrix, W words or tokens, Esc back. Weights are true to ${precision ?? "the digits given"}. Made by Sightline ${sightline}, from this model on this text.`));
+    ablated === "" ? null : element("p", {}, `Ablated heads: ${ablated}`),
+    element("p", {}, `Layers and heads are numbered from 0, as in the code. Keys: ← → step, Space play, L lines, M matrix, W words or tokens, Esc back. Weights are precise to ${precision ?? "the digits shown"}. Made with Sightline ${sightline}.`));
 }
 
 function keys(event, trace, store) {
@@ -116,7 +116,7 @@ function keys(event, trace, store) {
   act();
 }
 
-/** One level up: let go of the token, then of the heads that were added, then back to all heads. */
+/** Go back one level: unpin the token, then drop added heads, then focus the grid of heads. */
 function back(store) {
   const { pinned, heads, playing } = store.state;
   if (playing) store.set({ playing: false });

@@ -1,4 +1,4 @@
-// A store as one view sees it while it draws one trace: all that the view began there ends together.
+// The lifetime of one view of one trace: everything registered here is removed together.
 
 export class Scope {
   constructor(store) {
@@ -18,26 +18,26 @@ export class Scope {
     this.ends.push(this.store.watch(names, listener));
   }
 
-  /** Do something before the next frame, unless this has ended by then. */
-  afterwards(key, act) {
+  /** Run something before the next frame, unless the scope has ended by then. */
+  beforeNextFrame(key, act) {
     const { ends } = this;
-    this.store.afterwards(key, () => ends === this.ends && act());
+    this.store.beforeNextFrame(key, () => ends === this.ends && act());
   }
 
-  /** Listen to something that is not part of the view. */
+  /** Listen to an event target outside the view. */
   listen(target, name, listener) {
     target.addEventListener(name, listener);
     this.ends.push(() => target.removeEventListener(name, listener));
   }
 
-  /** Call back with the width of an element when it has another one, and 0 when it is hidden. */
+  /** Call back with the width of an element whenever it changes; 0 when it is hidden. */
   measure(node, act) {
     const observer = new ResizeObserver((entries) => act(Math.floor(entries.at(-1).contentRect.width)));
     observer.observe(node);
     this.ends.push(() => observer.disconnect());
   }
 
-  /** Mount another view, which ends with this one. */
+  /** Mount another view, which is removed with this one. */
   mount(view, host) {
     this.ends.push(view(host, this.store));
     return host;

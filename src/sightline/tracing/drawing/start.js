@@ -1,4 +1,4 @@
-// Where the page begins: read the trace that stands in it, and draw.
+// Entry point of the page: read the embedded trace and draw it.
 
 import { draw } from "./page.js";
 

@@ -1,4 +1,4 @@
-// What is being looked at: one object, and whoever wants to hear of changes to some of its entries.
+// The state of the views: one object, with listeners to changes of its entries.
 
 export class Store {
   constructor(state) {
@@ -7,30 +7,30 @@ export class Store {
     this.waiting = new Map();
   }
 
-  /** Call back when one of the named entries changes, and once now; return a function that ends this. */
+  /** Call back when one of the named entries changes, and once now; return a function that unsubscribes. */
   watch(names, listener) {
-    const one = { names: new Set(names), listener, ended: false };
+    const one = { names: new Set(names), listener, removed: false };
     this.listeners.push(one);
     listener(this.state);
     return () => {
-      one.ended = true;
+      one.removed = true;
       this.listeners = this.listeners.filter((other) => other !== one);
     };
   }
 
-  /** Change entries; only real changes are told. */
+  /** Change entries; listeners are only called for values that differ. */
   set(changes) {
     const changed = Object.keys(changes).filter((name) => this.state[name] !== changes[name]);
     if (changed.length === 0) return;
     this.state = { ...this.state, ...changes };
     for (const one of [...this.listeners]) {
-      if (!one.ended && changed.some((name) => one.names.has(name))) one.listener(this.state);
+      if (!one.removed && changed.some((name) => one.names.has(name))) one.listener(this.state);
     }
   }
 
-  /** Do something before the next frame, of several under one key only the last: to measure or scroll makes a browser
-   *  lay out everything at once, which it should do once, after all is drawn. */
-  afterwards(key, act) {
+  /** Run something before the next frame; of several with the same key, only the last. Measuring and scrolling force a
+   *  layout, which should happen once, after everything is drawn. */
+  beforeNextFrame(key, act) {
     if (this.waiting.size === 0) requestAnimationFrame(() => this.run());
     this.waiting.set(key, act);
   }

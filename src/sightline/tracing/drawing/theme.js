@@ -1,28 +1,28 @@
-// Light or dark: as the system wishes, until the button says otherwise; and the colours for numbers that follow.
+// Light or dark theme: the system's until the button changes it; and the color scales that follow from it.
 
 import { button } from "./dom.js";
-import { colours } from "./scale.js";
+import { colors } from "./color_scale.js";
 
-/** Return the tables of colours of the theme that is on. */
+/** Return the color scales of the current theme. */
 export function palette() {
-  return { weight: colours("--weights"), signed: colours("--signs") };
+  return { weight: colors("--weights"), signed: colors("--signs") };
 }
 
-/** Put on the theme that the system wishes. */
+/** Apply the system's theme. */
 export function systemTheme() {
   document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** Make the button that changes the theme, for a scope; the system's own changes are followed too. */
+/** Create the button that switches the theme; the system's own changes are followed too. */
 export function themeButton(store) {
   const { dataset } = document.documentElement;
-  const node = button("", () => put(dataset.theme === "dark" ? "light" : "dark"));
-  const put = (theme) => {
+  const node = button("", () => apply(dataset.theme === "dark" ? "light" : "dark"));
+  const apply = (theme) => {
     dataset.theme = theme;
     node.textContent = theme === "dark" ? "☼ Light" : "☾ Dark";
     store.set({ palette: palette() });
   };
-  store.listen(matchMedia("(prefers-color-scheme: dark)"), "change", (event) => put(event.matches ? "dark" : "light"));
-  put(dataset.theme);
+  store.listen(matchMedia("(prefers-color-scheme: dark)"), "change", (event) => apply(event.matches ? "dark" : "light"));
+  apply(dataset.theme);
   return node;
 }

@@ -1,6 +1,7 @@
-// A trace as the views ask for it: units (tokens or words), weights between them, which row a step is.
+// A trace with what the views need: units (tokens or words), weights between them, the row of each step.
+// A sequence is "source", "target" or "inputs", the names of the tokenized texts in the trace.
 
-import { unpack } from "./packed.js";
+import { unpack } from "./unpack.js";
 
 const KINDS = {
   "encoder.self_attention": "Encoder self-attention",
@@ -13,12 +14,12 @@ export class Trace {
     Object.assign(this, data);
     this.attentions = [];
     this.arrays = new Map();
-    for (const [name, array] of Object.entries(data.probes)) {
+    for (const [name, array] of Object.entries(data.activations)) {
       if (!name.endsWith(".weights")) continue;
       this.arrays.set(name.slice(0, -".weights".length), unpack(array));
-      this.attentions.push(attentionOf(name.slice(0, -".weights".length)));
+      this.attentions.push(parseAttention(name.slice(0, -".weights".length)));
     }
-    this.effects = data.knockouts && { ...data.knockouts, steps: unpack(data.knockouts.steps) };
+    this.headAblation = data.head_ablation && { ...data.head_ablation, steps: unpack(data.head_ablation.steps) };
     this.cache = new Map();
   }
 
@@ -40,58 +41,58 @@ export class Trace {
     return this.arrays.get(name).shape[0];
   }
 
-  /** The number of a head in the model: arrays may hold only some. */
+  /** The number of a head in the model: arrays may hold only some heads. */
   headNumber(index) {
     return this.heads === null ? index : this.heads[index];
   }
 
-  /** How a head is called: its kind, layer and number. */
+  /** The title of a head: its kind, layer and number. */
   title({ name, head }) {
     return titleOf(name, this.headNumber(head));
   }
 
-  /** The passages at the rows and at the columns of an attention. */
+  /** The sequences of the rows (queries) and the columns (keys) of an attention. */
   axes(name) {
     const { kind, tower } = this.attention(name);
     if (kind.endsWith("cross_attention")) return ["target", "source"];
     return tower === "encoder" ? ["source", "source"] : ["inputs", "inputs"];
   }
 
-  /** The units of a passage: [{text, tokens, special}]. */
-  units(passage, unit) {
-    return this.once(`units ${passage} ${unit}`, () =>
+  /** The units of a sequence: [{text, tokens, special}]. */
+  units(sequence, unit) {
+    return this.once(`units ${sequence} ${unit}`, () =>
       unit === "word" && this.words !== undefined
-        ? this.words[passage]
-        : this[passage].tokens.map((token, place) => ({ text: token.text, tokens: [place], special: token.special })),
+        ? this.words[sequence]
+        : this[sequence].tokens.map((token, index) => ({ text: token.text, tokens: [index], special: token.special })),
     );
   }
 
-  /** Which unit a token is part of. */
-  unitOf(passage, place, unit) {
-    if (unit === "token" || this.words === undefined) return place;
-    return this.once(`owners ${passage}`, () => ownersOf(this.words[passage], this[passage].tokens.length))[place];
+  /** The unit that a token is part of. */
+  unitOf(sequence, index, unit) {
+    if (unit === "token" || this.words === undefined) return index;
+    return this.once(`owners ${sequence}`, () => ownersOf(this.words[sequence], this[sequence].tokens.length))[index];
   }
 
-  /** The weights of one head: {rows, columns, data}; a word receives what its tokens do, and looks as they do on average. */
+  /** The weights of one head: {rows, columns, data}; summed over the tokens of a key word, averaged over those of a query word. */
   weights({ name, head }, unit) {
     const { shape, data } = this.arrays.get(name);
     const [, rows, columns] = shape;
     const plain = { rows, columns, data: data.subarray(head * rows * columns, (head + 1) * rows * columns) };
     if (unit === "token") return plain;
     return this.once(`weights ${name} ${head}`, () => {
-      const [rowPassage, columnPassage] = this.axes(name);
-      return joined(plain, this.units(rowPassage, unit), this.units(columnPassage, unit));
+      const [rowSequence, columnSequence] = this.axes(name);
+      return aggregateByWord(plain, this.units(rowSequence, unit), this.units(columnSequence, unit));
     });
   }
 
   /** The weight of one head between two units, without the rest of the matrix. */
-  between({ name, head }, unit, row, column) {
+  weightBetween({ name, head }, unit, row, column) {
     const { shape: [, rows, columns], data } = this.arrays.get(name);
-    const [rowPassage, columnPassage] = this.axes(name);
-    const { tokens } = this.units(rowPassage, unit)[row];
-    const looked = this.units(columnPassage, unit)[column].tokens;
+    const [rowSequence, columnSequence] = this.axes(name);
+    const { tokens } = this.units(rowSequence, unit)[row];
+    const keys = this.units(columnSequence, unit)[column].tokens;
     let sum = 0;
-    for (const t of tokens) for (const s of looked) sum += data[(head * rows + t) * columns + s];
+    for (const t of tokens) for (const s of keys) sum += data[(head * rows + t) * columns + s];
     return sum / tokens.length;
   }
 
@@ -104,29 +105,29 @@ export class Trace {
     return { ...all[0], data };
   }
 
-  /** The row of an attention that decided a step; null where the step was decided elsewhere. */
+  /** The row of an attention that predicts the token of a step; null if that is in another tower. */
   rowOfStep(name, step) {
     if (this.steps.length === 0) return null;
     const { tower } = this.attention(name);
     return (tower === "encoder") === (this.family === "bert") ? this.steps[step].row : null;
   }
 
-  /** One name for a token that stands in several passages: what was read at a row is what was written before it. */
-  same({ passage, place }) {
-    if (passage !== "inputs") return { passage, place };
+  /** The canonical position of a token that is in several sequences: an input of the decoder is a token of the target (or prompt). */
+  canonical({ sequence, index }) {
+    if (sequence !== "inputs") return { sequence, index };
     const nBefore = this.family === "gpt" ? this.source.tokens.length : 1;
-    if (place >= nBefore) return { passage: "target", place: place - nBefore };
-    return this.family === "gpt" ? { passage: "source", place } : { passage, place };
+    if (index >= nBefore) return { sequence: "target", index: index - nBefore };
+    return this.family === "gpt" ? { sequence: "source", index } : { sequence, index };
   }
 
-  /** Where a token (by its one name) stands in a passage; null where it does not. */
-  placeIn(passage, token) {
+  /** The index of a token, given by its canonical position, in a sequence; null if it is not there. */
+  indexIn(sequence, token) {
     if (token === null) return null;
-    if (token.passage === passage) return token.place;
-    if (passage !== "inputs") return null;
+    if (token.sequence === sequence) return token.index;
+    if (sequence !== "inputs") return null;
     const nBefore = this.family === "gpt" ? this.source.tokens.length : 1;
-    const place = token.passage === "target" ? token.place + nBefore : this.family === "gpt" ? token.place : -1;
-    return place >= 0 && place < this.inputs.tokens.length ? place : null;
+    const index = token.sequence === "target" ? token.index + nBefore : this.family === "gpt" ? token.index : -1;
+    return index >= 0 && index < this.inputs.tokens.length ? index : null;
   }
 
   once(key, make) {
@@ -135,18 +136,18 @@ export class Trace {
   }
 }
 
-/** How a head is called, from the name of its attention and its own number. */
+/** The title of a head, from the name of its attention and its number. */
 export function titleOf(name, number) {
-  const { kind, layer } = attentionOf(name);
+  const { kind, layer } = parseAttention(name);
   return `${KINDS[kind] ?? kind}, layer ${layer}, head ${number}`;
 }
 
-function attentionOf(name) {
+function parseAttention(name) {
   const [tower, layer, sublayer] = name.split(".");
   return { name, tower, layer: Number(layer), kind: `${tower}.${sublayer}` };
 }
 
-function joined({ rows, columns, data }, rowUnits, columnUnits) {
+function aggregateByWord({ rows, columns, data }, rowUnits, columnUnits) {
   const [rowOwner, columnOwner] = [ownersOf(rowUnits, rows), ownersOf(columnUnits, columns)];
   const width = columnUnits.length;
   const sums = new Float64Array(rowUnits.length * width);
@@ -158,7 +159,7 @@ function joined({ rows, columns, data }, rowUnits, columnUnits) {
   return { rows: rowUnits.length, columns: width, data: new Float32Array(sums) };
 }
 
-/** For each token the number of the unit it is part of. */
+/** For each token, the index of its unit. */
 function ownersOf(units, nTokens) {
   const owners = new Uint32Array(nTokens);
   units.forEach((unit, number) => unit.tokens.forEach((token) => (owners[token] = number)));

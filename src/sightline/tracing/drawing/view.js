@@ -1,13 +1,13 @@
-// What every view is: a function (host, store) that draws the store's trace into an element, again for every new trace,
-// and returns a function that removes it.
+// A view is a function (host, store) that draws the store's trace into an element, again for every new trace, and returns
+// a function that removes it.
 
 import { element, fill } from "./dom.js";
-import { saving } from "./saving.js";
+import { saveButton } from "./save_button.js";
 import { Scope } from "./scope.js";
 
 /**
- * Make a view. `build(trace, scope)` returns {node, data}: what is drawn, and a function that returns the numbers in it
- * for the JSON that one saves (null: nothing to save); or null where the trace has nothing that it could draw.
+ * Create a view. `build(trace, scope)` returns {node, data}: the drawn element, and a function that returns its numbers for
+ * the JSON file (null: no save button); or null if the trace has nothing to draw.
  */
 export function view(name, build) {
   return (host, store) => {
@@ -22,7 +22,7 @@ export function view(name, build) {
       const made = build(trace, scope);
       if (made === null) return;
       const whole = element("div", { class: `view ${name}-view` }, made.node);
-      if (made.data !== null) whole.append(saving(name, whole, made.data));
+      if (made.data !== null) whole.append(saveButton(name, whole, made.data));
       fill(host, whole);
     });
     return () => {

@@ -1,114 +1,114 @@
-"""An attention as a matrix: a row for each token that looks, a column for each it looks at, dark where it looks."""
+"""One attention as a matrix: a row per query, a column per key, darker for larger weights."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sightline.tracing.figures.label import POINTS, broadest, fitted, fitting, label
-from sightline.tracing.figures.sheet import BAR, Sheet
+from sightline.tracing.figures.attention_view import AttentionView, select_attention
+from sightline.tracing.figures.canvas import BAR, Canvas
+from sightline.tracing.figures.label import POINTS, fit_labels, fit_text, label, max_text_width
 from sightline.tracing.figures.style import (
     COLUMN,
     FAINT,
     INK,
     LABEL,
     MARGIN,
+    MAX_HEIGHT,
     NUMBER,
     QUIET,
     SMALL,
-    TALLEST,
     WEIGHTS,
     weight_scale,
 )
-from sightline.tracing.figures.view import View, view
 from sightline.tracing.trace import Trace
 
-LARGEST_CELL = 0.42
-NUMBERED_CELL = 0.21
-"""Inches a cell must have for its number to be written into it."""
-DARK = 0.65
-"""A weight from which on its cell is so dark that its number is written in white."""
-WIDEST_LABEL = 0.95
-SHORT = 1
-"""Characters of a label that is not turned: a digit, a sign, a Chinese word."""
+MAX_CELL = 0.42
+MIN_NUMBERED_CELL = 0.21
+"""Inches a cell needs to show its number."""
+MIN_WHITE_TEXT = 0.65
+"""Weights from here on are so dark that their number is written in white."""
+MAX_LABEL_WIDTH = 0.95
+MAX_UPRIGHT = 1
+"""Characters of a label that is not rotated: a digit, a sign, a Chinese word."""
 PAD = 0.05
 ROLE = 0.16
 """Inches for the words that say what the rows and columns are."""
 
 
 class MatrixPanel:
-    """A matrix with its labels, laid out for a width; it knows its height before it is drawn."""
+    """A matrix with its labels, laid out for a width; its height is known before it is drawn."""
 
-    def __init__(self, shown: View, *, width: float, tallest: float = TALLEST) -> None:
+    def __init__(self, shown: AttentionView, *, width: float, max_height: float = MAX_HEIGHT) -> None:
         self.view, self.width = shown, width
         n_rows, n_columns = shown.weights.shape
         self.row_labels, self.column_labels = (
-            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.rows],
-            [fitted(label(t), WIDEST_LABEL, LABEL) for t in shown.columns],
+            [fit_text(label(t), MAX_LABEL_WIDTH, LABEL) for t in shown.rows],
+            [fit_text(label(t), MAX_LABEL_WIDTH, LABEL) for t in shown.columns],
         )
-        beside = min(broadest(self.row_labels, LABEL), WIDEST_LABEL)
-        room = width - ROLE - beside - 2 * PAD
-        self.cell = min(room / n_columns, LARGEST_CELL, (tallest - 1.6) / n_rows)
-        self.size, self.every = fitting(self.cell)
-        self.beside = min(broadest(self.row_labels, self.size), WIDEST_LABEL)
-        across = broadest(self.column_labels, self.size)
-        self.upright = across > self.cell * 0.92
-        self.above = min(across, WIDEST_LABEL) if self.upright else self.size * 1.2 / POINTS
+        label_width = min(max_text_width(self.row_labels, LABEL), MAX_LABEL_WIDTH)
+        room = width - ROLE - label_width - 2 * PAD
+        self.cell = min(room / n_columns, MAX_CELL, (max_height - 1.6) / n_rows)
+        self.size, self.every = fit_labels(self.cell)
+        self.beside = min(max_text_width(self.row_labels, self.size), MAX_LABEL_WIDTH)
+        across = max_text_width(self.column_labels, self.size)
+        self.rotated = across > self.cell * 0.92
+        self.above = min(across, MAX_LABEL_WIDTH) if self.rotated else self.size * 1.2 / POINTS
         self.matrix_width, self.matrix_height = self.cell * n_columns, self.cell * n_rows
         self.used = ROLE + self.beside + PAD + self.matrix_width
         self.height = ROLE + self.above + PAD + self.matrix_height + 0.08 + BAR
 
-    def draw(self, sheet: Sheet, left: float, top: float) -> Axes:
-        """Draw it at a place of the page, in the middle of its width."""
+    def draw(self, canvas: Canvas, left: float, top: float) -> Axes:
+        """Draw it at a position of the page, centered in its width."""
         left += (self.width - self.used) / 2
         x, y = left + ROLE + self.beside + PAD, top + ROLE + self.above + PAD
-        axes = sheet.axes(x, y, self.matrix_width, self.matrix_height)
+        axes = canvas.axes(x, y, self.matrix_width, self.matrix_height)
         weights = self.view.weights
         axes.imshow(weights, cmap=WEIGHTS, norm=weight_scale(max(weights.shape)), interpolation="none", aspect="auto")
         self.write_labels(axes)
-        if self.cell >= NUMBERED_CELL:
+        if self.cell >= MIN_NUMBERED_CELL:
             self.write_numbers(axes)
         frame(axes, *weights.shape)
         row_role, column_role = self.view.roles
-        sheet.write(x, top + ROLE / 2, f"{column_role} →", size=SMALL, color=QUIET)
-        sheet.write(left + ROLE / 2, y, f"← {row_role}", size=SMALL, color=QUIET, rotation=90, va="top", ha="center")
+        canvas.write(x, top + ROLE / 2, f"{column_role} →", size=SMALL, color=QUIET)
+        canvas.write(left + ROLE / 2, y, f"← {row_role}", size=SMALL, color=QUIET, rotation=90, va="top", ha="center")
         bar = min(1.3, max(0.8, self.matrix_width))
-        sheet.weight_bar(x, y + self.matrix_height + 0.08, width=bar, longest=max(weights.shape))
+        canvas.weight_bar(x, y + self.matrix_height + 0.08, width=bar, n_tokens=max(weights.shape))
         return axes
 
     def write_labels(self, axes: Axes) -> None:
-        """Write the tokens; where they stand too close, one of some."""
+        """Write the tokens; if they are too close together, only every n-th."""
         pad = PAD / self.cell
-        for place in range(0, len(self.row_labels), self.every):
-            color = QUIET if self.view.rows[place].special else INK
-            text = self.row_labels[place]
-            write(axes, -0.5 - pad, place, text, self.size, color=color, ha="right", va="center_baseline")
-        for place in range(0, len(self.column_labels), self.every):
-            color = QUIET if self.view.columns[place].special else INK
+        for index in range(0, len(self.row_labels), self.every):
+            color = QUIET if self.view.rows[index].special else INK
+            text = self.row_labels[index]
+            write(axes, -0.5 - pad, index, text, self.size, color=color, ha="right", va="center_baseline")
+        for index in range(0, len(self.column_labels), self.every):
+            color = QUIET if self.view.columns[index].special else INK
             how = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center"}
-            short = len(self.column_labels[place]) <= SHORT and self.every == 1
-            how = how if self.upright and not short else {"ha": "center", "va": "bottom"}
-            write(axes, place, -0.5 - pad, self.column_labels[place], self.size, color=color, **how)
+            short = len(self.column_labels[index]) <= MAX_UPRIGHT and self.every == 1
+            how = how if self.rotated and not short else {"ha": "center", "va": "bottom"}
+            write(axes, index, -0.5 - pad, self.column_labels[index], self.size, color=color, **how)
 
     def write_numbers(self, axes: Axes) -> None:
         """Write the weight into each cell."""
         size = min(NUMBER, self.cell * POINTS * 0.36)
         for (row, column), weight in np.ndenumerate(self.view.weights):
-            color = "white" if weight > DARK else INK
-            write(axes, column, row, hundredths(float(weight)), size, color=color, ha="center", va="center_baseline")
+            color = "white" if weight > MIN_WHITE_TEXT else INK
+            write(axes, column, row, format_weight(float(weight)), size, color=color, ha="center", va="center_baseline")
 
 
-def hundredths(weight: float) -> str:
-    """Return a weight as .37; what is below a hundredth as nothing."""
+def format_weight(weight: float) -> str:
+    """Return a weight as .37; nothing if it rounds to zero."""
     return "1" if weight >= 0.995 else f"{weight:.2f}"[1:] if weight >= 0.005 else ""
 
 
 def write(axes: Axes, x: int | float, y: int | float, text: str, size: float, **how: object) -> None:
-    """Write a text at a place of a matrix, as it is."""
+    """Write a text at a position of a matrix, verbatim."""
     axes.text(x, y, text, size=size, parse_math=False, clip_on=False, **how)  # type: ignore[arg-type]
 
 
 def frame(axes: Axes, n_rows: int, n_columns: int) -> None:
-    """Draw a fine line around a matrix."""
+    """Draw a thin frame around a matrix."""
     x, y = [-0.5, n_columns - 0.5, n_columns - 0.5, -0.5, -0.5], [-0.5, -0.5, n_rows - 0.5, n_rows - 0.5, -0.5]
     axes.plot(x, y, color=FAINT, linewidth=0.6, clip_on=False)
 
@@ -123,14 +123,14 @@ def attention_matrix(
     title: str | None = None,
     width: int | float = COLUMN,
 ) -> Figure:
-    """Draw one attention as a matrix: one head, or the mean of all."""
-    shown = view(trace, attention=attention, layer=layer, head=head, words=words)
+    """Draw one attention as a matrix: one head, or the mean of all heads."""
+    shown = select_attention(trace, attention=attention, layer=layer, head=head, words=words)
     panel = MatrixPanel(shown, width=width - 2 * MARGIN)
-    sheet = Sheet(width, panel.height, title=title, notes=f"{shown.caption}.{thinned(panel.every)}")
-    panel.draw(sheet, MARGIN, sheet.top)
-    return sheet.figure
+    canvas = Canvas(width, panel.height, title=title, notes=f"{shown.caption}.{thinning_note(panel.every)}")
+    panel.draw(canvas, MARGIN, canvas.top)
+    return canvas.figure
 
 
-def thinned(every: int) -> str:
-    """Return the note that not every token is written."""
-    return "" if every == 1 else f" One token of {every} is written."
+def thinning_note(every: int) -> str:
+    """Return the note that only every n-th token is labeled."""
+    return "" if every == 1 else f" One token in {every} is labeled."

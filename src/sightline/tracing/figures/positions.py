@@ -1,11 +1,10 @@
-"""Codes of positions: the matrix position × depth, the curves of chosen depths, and how alike positions are (3.5).
+"""Position encodings: the matrix position × dimension, curves of some dimensions, and the similarity of positions.
 
-The codes are read from a model or from a trace. A model that turns queries and keys instead of adding a code (rotary)
-is shown by the sines and cosines of its angles.
+They come from a model or from a trace. Rotary embeddings, which rotate queries and keys instead of adding a vector, are
+shown as the sines and cosines of their angles.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,104 +13,110 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from sightline.errors import InputError
-from sightline.tracing.figures.sheet import Sheet
+from sightline.model import Model
+from sightline.tracing.figures.canvas import Canvas
 from sightline.tracing.figures.style import INK, LABEL, PAGE, POSITION, QUIET, SIGNED, signed_scale
-from sightline.tracing.position_codes import position_codes, similarities, sinusoids
+from sightline.tracing.position_encodings import HasModel, position_encodings, similarities, sinusoids
 from sightline.tracing.trace import Trace
 
 POSITIONS = 64
-"""So many are shown, unless it is said otherwise."""
-MOST_CURVED = 64
+"""Positions shown by default."""
+MAX_CURVE_POSITIONS = 64
 """Positions over which curves are drawn."""
 CURVES = ((POSITION, "-"), (INK, (0, (5, 1.5))), ("#a8b03a", (0, (1.2, 1.2))), (QUIET, (0, (5, 1.5, 1.2, 1.5))))
-"""Colours, and kinds of line, which grey print tells apart too."""
+"""Colors and line styles, distinct in grayscale too."""
 HEIGHT = 3.5
 
 
-def traced_codes(trace: Trace) -> Float[np.ndarray, "T E"]:
-    """Return the codes that were added in a trace, one for each token."""
+def trace_encodings(trace: Trace) -> Float[np.ndarray, "T E"]:
+    """Return the position encodings that were added in a trace, one for each token."""
     for name in trace.names:
         if name.endswith(".embedding.positions"):
             return trace[name]
     width, kind = trace.model.get("d_model"), str(trace.model.get("positions"))
     if kind.startswith("sinusoidal") and isinstance(width, int):
         return sinusoids(POSITIONS, width, kind=kind)
-    raise InputError("this trace has no codes of positions: make it with probes=('*.embedding.positions',)")
+    raise InputError("this trace has no position encodings: trace with activations=('*.embedding.positions',)")
 
 
-def kind_of(drawn_from: Any) -> str:
-    """Return what must be said of codes that are not added to the embedding."""
-    config = getattr(getattr(drawn_from, "model", drawn_from), "config", None)
-    is_rotary = getattr(config, "positions", None) == "rotary"
-    return "Sines and cosines of the angles by which queries and keys are turned. " if is_rotary else ""
+def rotary_note(drawn_from: Trace | Model | HasModel) -> str:
+    """Return the note on encodings that are not added to the embedding."""
+    if isinstance(drawn_from, Trace):
+        return ""
+    model = drawn_from if isinstance(drawn_from, Model) else drawn_from.model
+    is_rotary = model.config.positions == "rope"
+    return "Sines and cosines of the angles by which queries and keys are rotated. " if is_rotary else ""
 
 
-def chosen_depths(width: int) -> list[int]:
-    """Return depths to draw as curves: a fast wave, a slow one, and two between."""
+def default_dimensions(width: int) -> list[int]:
+    """Return the dimensions to draw as curves: a fast wave, a slow one, and two between."""
     return sorted({min(width - 1, int(width * share)) & ~1 for share in (0.0, 0.14, 0.28, 0.5)})
 
 
 def positions(
-    drawn_from: Any,
+    drawn_from: Trace | Model | HasModel,
     *,
     n: int = POSITIONS,
-    depths: Sequence[int] | None = None,
+    dimensions: Sequence[int] | None = None,
     title: str | None = None,
     width: int | float = PAGE,
 ) -> Figure:
-    """Draw the position codes of a model, a pipeline, or a trace."""
-    codes = traced_codes(drawn_from) if isinstance(drawn_from, Trace) else position_codes(drawn_from, n=n)
-    n_positions, n_depths = codes.shape
-    curves = chosen_depths(n_depths) if depths is None else list(depths)
-    if strange := [depth for depth in curves if not 0 <= depth < n_depths]:
-        raise InputError(f"there is no depth {strange[0]}: depths are numbered from 0 to {n_depths - 1}")
-    notes = f"{kind_of(drawn_from)}The first {n_positions} positions, {n_depths} deep. "
-    notes += "Similarity: cosine of the angle between two codes."
-    reach = float(np.abs(codes).max())
-    notes += "" if 0.95 < reach <= 1 else f" The colours of the matrix reach from −{reach:.3g} to {reach:.3g}."
-    sheet = Sheet(width, HEIGHT, title=title, notes=notes)
+    """Draw the position encodings of a model, a pipeline, or a trace."""
+    encodings = trace_encodings(drawn_from) if isinstance(drawn_from, Trace) else position_encodings(drawn_from, n=n)
+    n_positions, n_dimensions = encodings.shape
+    curves = default_dimensions(n_dimensions) if dimensions is None else list(dimensions)
+    if missing := [dimension for dimension in curves if not 0 <= dimension < n_dimensions]:
+        raise InputError(f"there is no dimension {missing[0]}: they are numbered from 0 to {n_dimensions - 1}")
+    notes = f"{rotary_note(drawn_from)}The first {n_positions} positions, {n_dimensions} dimensions. "
+    notes += "Similarity: cosine of the angle between two encodings."
+    limit = float(np.abs(encodings).max())
+    notes += "" if 0.95 < limit <= 1 else f" The colors of the matrix range from −{limit:.3g} to {limit:.3g}."
+    canvas = Canvas(width, HEIGHT, title=title, notes=notes)
     left, gap, bar = 0.42, 0.62, 0.42
     square = 1.42
     wide = width - left - gap - square - bar - 0.12
-    top, height = sheet.top + 0.2, HEIGHT - 0.2 - 0.42
-    matrix = sheet.axes(left, top, wide, height, bare=False)
-    draw_matrix(matrix, codes)
+    top, height = canvas.top + 0.2, HEIGHT - 0.2 - 0.42
+    matrix = canvas.axes(left, top, wide, height, bare=False)
+    draw_matrix(matrix, encodings)
     x = left + wide + gap
-    alike = sheet.axes(x, top, square, square, bare=False)
-    draw_similarity(alike, codes)
+    similarity = canvas.axes(x, top, square, square, bare=False)
+    draw_similarity(similarity, encodings)
     y = top + square + 0.56
-    curve_axes = sheet.axes(x, y, square, top + height - y, bare=False)
-    draw_curves(curve_axes, codes, curves)
-    heading(matrix, "position × depth")
-    heading(alike, "similarity of positions")
-    heading(curve_axes, "chosen depths" if n_positions <= MOST_CURVED else f"chosen depths, first {MOST_CURVED}")
-    draw_scale(sheet, x + square + 0.1, top, square)
-    return sheet.figure
+    curve_axes = canvas.axes(x, y, square, top + height - y, bare=False)
+    draw_curves(curve_axes, encodings, curves)
+    heading(matrix, "position × dimension")
+    heading(similarity, "similarity of positions")
+    heading(
+        curve_axes,
+        "some dimensions" if n_positions <= MAX_CURVE_POSITIONS else f"some dimensions, first {MAX_CURVE_POSITIONS}",
+    )
+    draw_scale(canvas, x + square + 0.1, top, square)
+    return canvas.figure
 
 
-def draw_matrix(axes: Axes, codes: Float[np.ndarray, "T E"]) -> None:
-    """Draw all codes, a row for each position."""
-    reach = float(np.abs(codes).max())
-    axes.imshow(codes, cmap=SIGNED, norm=signed_scale(reach), interpolation="none", aspect="auto")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # of a few depths too, none is a half
-    axes.set_xlabel("depth")
+def draw_matrix(axes: Axes, encodings: Float[np.ndarray, "T E"]) -> None:
+    """Draw all encodings, a row for each position."""
+    limit = float(np.abs(encodings).max())
+    axes.imshow(encodings, cmap=SIGNED, norm=signed_scale(limit), interpolation="none", aspect="auto")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # no fractional ticks, however few dimensions
+    axes.set_xlabel("dimension")
     axes.set_ylabel("position")
 
 
-def draw_similarity(axes: Axes, codes: Float[np.ndarray, "T E"]) -> None:
-    """Draw how alike every two positions are."""
-    axes.imshow(similarities(codes), cmap=SIGNED, norm=signed_scale(1.0), interpolation="none", aspect="auto")
+def draw_similarity(axes: Axes, encodings: Float[np.ndarray, "T E"]) -> None:
+    """Draw the cosine similarity of every two positions."""
+    axes.imshow(similarities(encodings), cmap=SIGNED, norm=signed_scale(1.0), interpolation="none", aspect="auto")
     axes.set_xlabel("position")
     axes.set_ylabel("position")
 
 
-def draw_curves(axes: Axes, codes: Float[np.ndarray, "T E"], depths: Sequence[int]) -> None:
-    """Draw some depths over the positions, each named at its end; the fast ones among many would be a black area."""
-    codes = codes[:MOST_CURVED]
-    for place, depth in enumerate(depths):
-        color, style = CURVES[place % len(CURVES)]
-        axes.plot(codes[:, depth], color=color, linestyle=style, linewidth=1.0, label=f"{depth}")
-    axes.set_xlim(0, max(1, len(codes) - 1))
+def draw_curves(axes: Axes, encodings: Float[np.ndarray, "T E"], dimensions: Sequence[int]) -> None:
+    """Draw some dimensions over the first positions: over many, fast waves would fill the plot."""
+    encodings = encodings[:MAX_CURVE_POSITIONS]
+    for number, dimension in enumerate(dimensions):
+        color, style = CURVES[number % len(CURVES)]
+        axes.plot(encodings[:, dimension], color=color, linestyle=style, linewidth=1.0, label=f"{dimension}")
+    axes.set_xlim(0, max(1, len(encodings) - 1))
     axes.set_xlabel("position")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -121,9 +126,9 @@ def draw_curves(axes: Axes, codes: Float[np.ndarray, "T E"], depths: Sequence[in
     )  # fmt: skip
 
 
-def draw_scale(sheet: Sheet, x: float, top: float, height: float) -> None:
-    """Draw what the colours mean."""
-    axes = sheet.axes(x, top, 0.08, height, bare=False)
+def draw_scale(canvas: Canvas, x: float, top: float, height: float) -> None:
+    """Draw the color bar."""
+    axes = canvas.axes(x, top, 0.08, height, bare=False)
     axes.imshow(
         np.linspace(1, -1, 128)[:, None], cmap=SIGNED, norm=signed_scale(1.0), aspect="auto", interpolation="none",
         extent=(0, 1, -1, 1),
@@ -134,5 +139,5 @@ def draw_scale(sheet: Sheet, x: float, top: float, height: float) -> None:
 
 
 def heading(axes: Axes, text: str) -> None:
-    """Name a part of the figure."""
+    """Write the heading of a panel."""
     axes.set_title(text, fontsize=LABEL, color=QUIET, loc="left", pad=3, parse_math=False)

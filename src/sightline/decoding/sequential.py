@@ -1,0 +1,145 @@
+"""Sequential search: one row per text, one token per step, shared by greedy search and sampling.
+
+It pauses after every step, so that the caller can stream the tokens and drop rows. How a token is chosen is given by a
+function.
+"""
+
+import math
+from collections.abc import Callable, Collection, Generator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sightline.decoding.hypothesis import FinishReason, Hypothesis
+from sightline.decoding.logits_processors import LogitsProcessors
+from sightline.decoding.request import Request
+from sightline.decoding.scores import length_penalty, log_probabilities
+from sightline.decoding.search_protocol import NextInputs, StepResult
+from sightline.decoding.step import State, Step
+from sightline.errors import InputError
+
+ChooseTokens: TypeAlias = Callable[[Float[Tensor, "R V"], list[int]], Int[Tensor, "R"]]
+"""Takes the processed scores and the numbers of the rows; returns the token of each."""
+
+
+@dataclass
+class _Partial:
+    """A hypothesis that is not complete yet."""
+
+    limit: int
+    ids: list[int] = field(default_factory=list)
+    token_log_probabilities: list[float] = field(default_factory=list)
+    total_score: float = 0.0
+
+    def add(self, token: int, log_prob: float, score: float, request: Request) -> FinishReason | None:
+        """Append one token; return why the text is complete with it, or None if it is not."""
+        self.ids.append(token)
+        self.token_log_probabilities.append(log_prob)
+        self.total_score += score
+        if token in request.end_ids:
+            return "eos"
+        if request.settings.stop and request.contains_stop(self.ids):
+            return "stop"
+        return "length" if len(self.ids) >= self.limit else None
+
+    def finish(self, finish_reason: FinishReason, alpha: float) -> Hypothesis:
+        return Hypothesis(
+            ids=tuple(self.ids),
+            log_probability=sum(self.token_log_probabilities),
+            score=self.total_score / length_penalty(len(self.ids), alpha),
+            token_log_probabilities=tuple(self.token_log_probabilities),
+            finish_reason=finish_reason,
+        )
+
+
+class SequentialSearch:
+    """One row per text; row `sentence * n_samples + i` is the i-th text of a sentence.
+
+    The result of a row does not depend on the others; finished and dropped rows are removed from the batch and cost
+    nothing more.
+    """
+
+    def __init__(self, request: Request, choose: ChooseTokens, *, n_samples: int = 1) -> None:
+        self.request, self.choose, self.n_samples = request, choose, n_samples
+        self.processors = LogitsProcessors(request)
+        self.rows = list(range(len(request.contexts) * n_samples))  # the live ones
+        limits = request.limits
+        self.partials = [_Partial(limits[row // n_samples]) for row in self.rows]
+        self.finished: dict[int, Hypothesis] = {}
+        device = torch.device(request.device)
+        self.sentences = torch.tensor([row // n_samples for row in self.rows], dtype=torch.long, device=device)  # R
+        self.generated = self.sentences.new_empty(len(self.rows), 0)  # R T
+        self.length = 0
+
+    def begin(self) -> NextInputs:
+        """Return the first inputs: the last context id of each sentence, `n_samples` times."""
+        self.newest = self.sentences.new_tensor([context[-1] for context in self.request.contexts])[self.sentences]
+        return NextInputs(self.sentences if self.n_samples > 1 else None, self.newest)
+
+    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> StepResult:  # noqa: ARG002
+        """Choose a token for each row."""
+        if self.length == 0:
+            self.request.check_vocabulary(logits.size(1))
+        log_probs = log_probabilities(logits, sentences=self.sentences, length=self.length)
+        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
+        self.newest = self.choose(scores, self.rows)
+        tokens, token_log_probs = self.newest.tolist(), _pick(log_probs, self.newest)
+        token_scores = token_log_probs if scores is log_probs else _pick(scores, self.newest)
+        if -math.inf in token_scores:
+            raise no_token_allowed(int(self.sentences[token_scores.index(-math.inf)]), self.length)
+        self.length += 1
+        finished = {}
+        for row, token, log_prob, score in zip(self.rows, tokens, token_log_probs, token_scores, strict=True):
+            if finish_reason := self.partials[row].add(token, log_prob, score, self.request):
+                finished[row] = self.partials[row].finish(finish_reason, self.request.settings.length_penalty)
+        self.finished.update(finished)
+        return StepResult(self.rows, tokens, token_log_probs, finished)
+
+    def advance(self, dropped_rows: Collection[int] = ()) -> NextInputs:
+        """Continue with the rows that are neither finished nor dropped by the caller."""
+        if not self.processors.is_noop:
+            self.generated = torch.cat([self.generated, self.newest[:, None]], dim=1)
+        keep = [i for i, row in enumerate(self.rows) if row not in self.finished and row not in dropped_rows]
+        if len(keep) == len(self.rows):
+            return NextInputs(None, self.newest)
+        index = torch.tensor(keep, dtype=torch.long, device=self.newest.device)
+        self.rows = [self.rows[i] for i in keep]
+        self.newest, self.sentences, self.generated = self.newest[index], self.sentences[index], self.generated[index]
+        return NextInputs(index, self.newest)
+
+    @property
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The complete texts of each sentence."""
+        found: list[list[Hypothesis]] = [[] for _ in self.request.contexts]
+        for row in sorted(self.finished):
+            found[row // self.n_samples].append(self.finished[row])
+        return found
+
+
+def run_steps(
+    step: Step, state: State, search: SequentialSearch
+) -> Generator[StepResult, Collection[int] | None, None]:
+    """Yield the result of each step until all rows are finished; `send` the numbers of rows to drop unfinished."""
+    inputs = search.begin()
+    while not inputs.is_done:
+        state = state if inputs.rows is None else state.reorder(inputs.rows)
+        output = step(inputs.newest, state)
+        dropped_rows = yield search.observe(output.logits)
+        inputs, state = search.advance(dropped_rows or ()), output.state
+
+
+def no_token_allowed(sentence: int, length: int) -> InputError:
+    """Return the error for a sentence whose rules allow no token."""
+    return InputError(
+        f"sentence {sentence + 1}: no token is allowed after {length} tokens; "
+        "loosen the prefix, bad_words, forced_words, no_repeat_ngram_size or min_new_tokens"
+    )
+
+
+def _pick(values: Float[Tensor, "R V"], tokens: Int[Tensor, "R"]) -> list[float]:
+    """Return the value of one token in each row."""
+    picked: list[float] = values.gather(1, tokens[:, None])[:, 0].tolist()
+    return picked

@@ -1,0 +1,46 @@
+"""Open a model folder as the pipeline for its task."""
+
+from pathlib import Path
+
+from sightline.bundle import Bundle, TaskName
+from sightline.bundle import load as load_bundle
+from sightline.model import GPT, Model, Transformer
+from sightline.pipelines.chat import Chat
+from sightline.pipelines.classifier import Classifier
+from sightline.pipelines.filler import Filler
+from sightline.pipelines.generator import Generator
+from sightline.pipelines.pipeline import Pipeline
+from sightline.pipelines.translator import Translator
+
+PIPELINE_BY_TASK: dict[TaskName, type[Pipeline]] = {
+    "translation": Translator,
+    "chat": Chat,
+    "language-model": Generator,
+    "masked-language-model": Filler,
+    "classification": Classifier,
+}
+
+
+def load(folder: Path | str) -> Pipeline:
+    """Open a model folder or a run folder as the pipeline for its task."""
+    return pipeline_for(load_bundle(folder), folder=Path(folder))
+
+
+def pipeline_for(bundle: Bundle, *, folder: Path | None = None) -> Pipeline:
+    """Return the pipeline for a model's task, or, where none is stated, for its architecture and heads."""
+    pipeline_type = (
+        PIPELINE_BY_TASK[bundle.task_config.task] if bundle.task_config else infer_pipeline_type(bundle.model)
+    )
+    return pipeline_type(bundle, folder=folder)
+
+
+def infer_pipeline_type(model: Model) -> type[Pipeline]:
+    """Choose a pipeline by architecture and heads."""
+    if isinstance(model, Transformer):
+        return Translator
+    if isinstance(model, GPT):
+        return Generator
+    if "mlm" in model.config.heads:
+        return Filler
+    can_classify = {"sequence_classification", "token_classification"} & set(model.config.heads)
+    return Classifier if can_classify else Pipeline

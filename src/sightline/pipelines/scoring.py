@@ -1,0 +1,97 @@
+"""Scoring: log-probabilities of given tokens, in running text or in the target of a source."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sightline.errors import InputError
+from sightline.model import GPT, Transformer
+from sightline.pipelines.batches import batch_by_tokens
+from sightline.pipelines.rows import pad_rows
+from sightline.text.batch import token_mask
+from sightline.training.loss import CHUNK_BYTES, chunks
+
+DEFAULT_BLOCK_SIZE = 1_024
+"""Tokens per block for a model without a length limit."""
+
+
+def text_token_log_probs(
+    model: GPT, documents: Sequence[Sequence[int]], *, context: int = 0, batch_tokens: int
+) -> list[Float[Tensor, "..."]]:
+    """Return, for each list of ids, the log-probability of every id but the first.
+
+    Text is cut into blocks of the model's maximum length. Each block after the first begins with the last `context`
+    ids of the one before it, so every id is scored once; a larger context means more blocks.
+    """
+    length = model.config.max_length or DEFAULT_BLOCK_SIZE
+    if not 0 <= context < length:
+        raise InputError(
+            f"a context of {context:,} tokens: this model reads {length:,} at once, so it must be 0 to {length - 1:,}"
+        )
+    places = [
+        (number, *window)
+        for number, ids in enumerate(documents)
+        for window in split_windows(len(ids) - 1, length=length, context=context)
+    ]
+    blocks = [documents[number][begin : end + 1] for number, begin, _, end in places]
+    found: list[Tensor] = [torch.empty(0)] * len(blocks)
+    for chosen in batch_by_tokens([len(block) - 1 for block in blocks], batch_tokens=batch_tokens):
+        ids, lengths = pad_rows([blocks[number] for number in chosen], like=model.output.weight)
+        read, targets, lengths = ids[:, :-1], ids[:, 1:], lengths - 1
+        hidden = model.decode(read, lengths=lengths, packed=True)
+        known = torch.tensor([places[number][2] - places[number][1] for number in chosen], device=read.device)
+        real = token_mask(targets, lengths)
+        counts = (torch.arange(read.size(1), device=read.device) >= known[:, None])[real]  # context is read, not scored
+        likely = gather_log_probs(model, hidden[counts], targets[real][counts]).cpu()
+        for number, part in zip(chosen, torch.split(likely, (lengths - known).tolist()), strict=True):
+            found[number] = part
+    parts: list[list[Tensor]] = [[torch.empty(0)] for _ in documents]
+    for (number, *_), part in zip(places, found, strict=True):
+        parts[number].append(part)
+    return [torch.cat(own) for own in parts]
+
+
+def split_windows(n: int, *, length: int, context: int) -> Iterator[tuple[int, int, int]]:
+    """Yield for each block where it begins, where scoring begins, and where it ends; scores every position once."""
+    first = 0
+    while first < n:
+        begin = max(0, first - context)
+        end = min(n, begin + length)
+        yield begin, first, end
+        first = end
+
+
+def target_token_log_probs(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    start_id: int,
+    batch_tokens: int,
+) -> list[Float[Tensor, "..."]]:
+    """Return, for each target, the log-probability of every id, given its source and the ids before it."""
+    found: list[Tensor] = [torch.empty(0)] * len(targets)
+    lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
+    for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
+        read, read_lengths = pad_rows([sources[number] for number in chosen], like=model.output.weight)
+        ids, sizes = pad_rows([[start_id, *targets[number]] for number in chosen], like=model.output.weight)
+        inputs, labels, sizes = ids[:, :-1], ids[:, 1:], sizes - 1
+        encoder_output = model.encode(read, lengths=read_lengths, packed=True)
+        hidden = model.decode(inputs, encoder_output, lengths=sizes, packed=True)
+        likely = gather_log_probs(model, hidden, labels[token_mask(labels, sizes)]).cpu()
+        for number, part in zip(chosen, torch.split(likely, sizes.tolist()), strict=True):
+            found[number] = part
+    return found
+
+
+def gather_log_probs(
+    model: GPT | Transformer, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]
+) -> Float[Tensor, "N"]:
+    """Return the log-probability of each target, in chunks: never all logits at once."""
+    parts = [
+        model.logits(hidden[at]).float().log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
+        for at in chunks(len(targets), row_bytes=4 * model.output.weight.size(0), at_once=CHUNK_BYTES)
+    ]
+    return torch.cat(parts)

@@ -1,0 +1,40 @@
+// Parts shared by several views: stylesheets, probability bars, the link to Watch, error messages.
+
+import { button, element } from "/drawing/dom.js";
+import { short } from "/drawing/numbers.js";
+import { visible } from "/drawing/token_text.js";
+import { link } from "./url_state.js";
+
+/** Load a stylesheet of the studio once. */
+export function loadStyles(name) {
+  const href = `/studio/${name}.css`;
+  if (document.querySelector(`link[href="${href}"]`) === null) document.head.append(element("link", { rel: "stylesheet", href }));
+}
+
+/** Create a list of probabilities as bars: [{text, probability, act, title}]; an item with `act` is a button. */
+export function bars(items, { chosen = null } = {}) {
+  return element("ol", { class: "candidates" }, ...items.map(({ text, probability, act, title }, index) =>
+    element("li", { class: index === chosen ? "candidate chosen" : "candidate" },
+      act ? button(visible(text), act, { class: "name pick", title }) : element("span", { class: "name", title }, visible(text)),
+      element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: "bar", style: { "--share": Math.max(0, Math.min(1, probability)) } })),
+      element("span", { class: "number" }, short(probability)))));
+}
+
+/** Create the link that opens Watch with a text. */
+export function watchLink({ id }, params) {
+  return element("a", { class: "inside", href: link("watch", { model: id, ...params }) }, "Show attention");
+}
+
+/** Create the error line of a view, and a function that runs something and shows its error there. */
+export function errorLine() {
+  const problem = element("p", { class: "problem", role: "alert" });
+  const attempt = async (act) => {
+    problem.textContent = "";
+    try {
+      await act();
+    } catch (error) {
+      if (error.name !== "AbortError") problem.textContent = error.message;
+    }
+  };
+  return { problem, attempt };
+}

@@ -1,0 +1,189 @@
+"""Serialize dataclasses to JSON types and back: the field annotations are the only definition of the format.
+
+Floating-point arrays stay arrays: the caller decides where to store them. Input is not trusted.
+"""
+
+import base64
+import dataclasses
+import json
+import math
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+from jaxtyping import AbstractArray, Shaped
+
+from sightline.errors import InputError
+
+Kind = TypeVar("Kind")
+
+MAX_FLOAT16 = 65_504.0
+
+
+def serialize(value: object) -> Any:
+    """Return dataclasses as dicts, tuples as lists, integer arrays as shape and data; float arrays stay as they are."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: serialize(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        return {"shape": list(value.shape), "data": value.ravel().tolist()}
+    if isinstance(value, Mapping):
+        return {key: serialize(item) for key, item in value.items()}
+    return [serialize(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def deserialize(kind: type[Kind], value: object, *, where: str = "trace") -> Kind:
+    """Return the object that `serialize` was given; raise `InputError` if the value does not fit its annotations."""
+    return cast("Kind", _read(kind, value, where))
+
+
+def to_json(plain: object, *, digits: int | None, packed: bool) -> str:
+    """Return serialized values as compact JSON, arrays included."""
+
+    def array(value: object) -> object:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+        return encode_base64(value) if packed else encode_numbers(value, digits)
+
+    return json.dumps(
+        round_numbers(plain, digits), default=array, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+
+
+def round_numbers(plain: Any, digits: int | None) -> Any:
+    """Round all floats outside arrays to this number of significant digits."""
+    if isinstance(plain, dict):
+        return {key: round_numbers(item, digits) for key, item in plain.items()}
+    if isinstance(plain, list):
+        return [round_numbers(item, digits) for item in plain]
+    return float(f"{plain:.{digits}g}") if isinstance(plain, float) and digits is not None else plain
+
+
+def encode_numbers(array: Shaped[np.ndarray, "..."], digits: int | None) -> dict[str, object]:
+    """Return an array as its shape and rounded numbers; −∞, which JSON lacks, is null."""
+    rounding = repr if digits is None else f"{{:.{digits}g}}".format
+    numbers = [float(rounding(number)) if math.isfinite(number) else None for number in array.ravel().tolist()]
+    short = [int(number) if number is not None and number == int(number) else number for number in numbers]
+    return {"shape": list(array.shape), "data": short}
+
+
+def encode_base64(array: Shaped[np.ndarray, "..."]) -> dict[str, object]:
+    """Return an array as shape, dtype and base64: 16-bit floats, or 32-bit ones if a value is too large."""
+    finite = array[np.isfinite(array)]
+    dtype = "float16" if np.abs(finite).max(initial=0.0) <= MAX_FLOAT16 else "float32"
+    data = array.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+    return {"shape": list(array.shape), "dtype": dtype, "data": base64.b64encode(data).decode("ascii")}
+
+
+def _read(kind: Any, value: object, where: str) -> Any:
+    """Read a value of the annotated type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _read_fields(kind, value, where)
+    if isinstance(kind, type) and issubclass(kind, AbstractArray):
+        return _read_array(kind, value, where)
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, value, where)
+    reader = _CONTAINERS.get(origin)
+    if reader is not None:
+        return reader(arguments, value, where)
+    return _read_scalar(kind, value, where)
+
+
+def _read_fields(kind: Any, value: object, where: str) -> Any:
+    """Read a dataclass from a mapping with exactly its fields."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    if not isinstance(value, dict) or set(value) != set(names):
+        given = sorted(set(value) ^ set(names))[:3] if isinstance(value, dict) else []
+        raise InputError(
+            f"{where} must have exactly {len(names)} entries" + f"; check {', '.join(given)[:80]}" * bool(given)
+        )
+    return kind(**{name: _read(hints[name], value[name], f"{where}.{name}") for name in names})
+
+
+def _read_array(kind: Any, value: object, where: str) -> Any:
+    """Read an array with the annotated number of axes: integers from shape and data, floats as they are."""
+    if isinstance(value, dict) and np.dtype(np.int64).name in kind.dtypes:
+        value = _read_integers(value, where)
+    if not isinstance(value, np.ndarray) or not isinstance(value, kind):
+        raise InputError(f"{where} is not an array of the right type and number of axes")
+    return value
+
+
+def _read_integers(value: Mapping[str, object], where: str) -> Shaped[np.ndarray, "..."]:
+    """Read an integer array from its shape and data."""
+    shape, data = value.get("shape"), value.get("data")
+    plain = all(
+        isinstance(one, list) and all(type(item) is int and abs(item) < 1 << 53 for item in one)
+        for one in (shape, data)
+    )
+    if set(value) != {"shape", "data"} or not plain:
+        raise InputError(f"{where} must be a shape and integers")
+    sizes, numbers = cast("list[int]", shape), cast("list[int]", data)
+    if len(sizes) > 8 or min(sizes, default=0) < 0 or math.prod(sizes) != len(numbers):
+        raise InputError(f"{where} has {len(numbers):,} numbers, which does not match its shape")
+    return np.array(numbers, dtype=np.int64).reshape(sizes)
+
+
+def _read_union(kinds: tuple[Any, ...], value: object, where: str) -> Any:
+    """Read a value of the first of several types that accepts it."""
+    if value is None and type(None) in kinds:
+        return None
+    others = [kind for kind in kinds if kind is not type(None)]
+    for kind in others[:-1]:
+        try:
+            return _read(kind, value, where)
+        except InputError:
+            continue
+    return _read(others[-1], value, where)
+
+
+def _read_tuple(kinds: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
+    """Read a list whose items have one type."""
+    if not isinstance(value, list):
+        raise InputError(f"{where} must be a list")
+    return tuple(_read(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+
+
+def _read_dict(kinds: tuple[Any, ...], value: object, where: str) -> dict[str, Any]:
+    """Read an object whose values have one type."""
+    if not isinstance(value, dict):
+        raise InputError(f"{where} must be an object")
+    for key in value:
+        check_unicode(key, f"a name in {where}")
+    return {key: _read(kinds[1], item, f"{where}.{key[:60]}") for key, item in value.items()}
+
+
+def _read_literal(allowed: tuple[Any, ...], value: object, where: str) -> Any:
+    """Read one of the allowed strings."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{where} must be one of {', '.join(allowed)}")
+    return value
+
+
+_CONTAINERS: dict[Any, Callable[[tuple[Any, ...], object, str], Any]] = {
+    tuple: _read_tuple,
+    dict: _read_dict,
+    Literal: _read_literal,
+}
+
+
+def _read_scalar(kind: Any, value: object, where: str) -> Any:
+    """Read a number, a string or a boolean."""
+    if kind is float and type(value) is int and abs(value) < 1 << 53:
+        value = float(value)
+    if type(value) is not kind or (kind is float and not math.isfinite(cast("float", value))):
+        names = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+        raise InputError(f"{where} must be {names[kind]}")
+    if isinstance(value, str):
+        check_unicode(value, where)
+    return value
+
+
+def check_unicode(text: str, where: str) -> None:
+    """Refuse a lone surrogate, which JSON can express and UTF-8 cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{where} is not Unicode: it holds a lone surrogate") from None
