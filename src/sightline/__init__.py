@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "load", "train"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 LAZY = {"load": "sightline.pipelines", "train": "sightline.run"}
 """The module each name is imported from."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sightline import __version__
 from sightline.bundle import Bundle, build_model_card, load, load_tokenizer, save
 from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SightlineError
@@ -138,7 +139,14 @@ def test_files_are_as_readable_as_the_umask_allows(folder):
 def test_card_has_facts_and_no_paths(bundle, tmp_path):
     card = build_model_card(bundle.model, bundle.tokenizer, title="Tiny", created=date(2026, 1, 2))
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
-    for fact in ("# Tiny", "decoder-only", f"{parameters:,} parameters", "| d_model | 8 |", "on 2026-01-02", "0.1.0"):
+    for fact in (
+        "# Tiny",
+        "decoder-only",
+        f"{parameters:,} parameters",
+        "| d_model | 8 |",
+        "on 2026-01-02",
+        __version__,
+    ):
         assert fact in card
     assert str(tmp_path) not in card
     assert str(Path.cwd()) not in card
