@@ -15,11 +15,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train the built-in translator and show it (ARGS=--no-serve ends by itself)
+demo: $(READY)  ## train the built-in translator and open it in the studio (ARGS=--no-serve exits when done)
 	$(BIN)/sightline demo $(ARGS)
 	@echo "(sightline is in $(BIN): source $(BIN)/activate, once, and the commands above can be typed as they are)"
 
-test: $(READY) chromium  ## all tests that end in minutes
+test: $(READY) chromium  ## run the tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
 # The pages are tested in the system's browser; without one those tests say that they were skipped (with CI=true they fail).
@@ -30,20 +30,20 @@ chromium:
 	  { $$as_root apt-get update && $$as_root apt-get install -y chromium; } >/dev/null 2>&1 \
 	  || echo "make: that failed; please install it: apt-get install chromium"; }
 
-slow: $(READY)  ## the tests that take long
+slow: $(READY)  ## run the long tests: timed and random campaigns, models that learn
 	$(BIN)/pytest -m slow
 
-check: $(READY)  ## format, lint, types, layers
+check: $(READY)  ## check format, lint, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY)  ## put the code in shape
+format: $(READY)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## training step and start-up beside the peers (alone on the machine, please)
+bench: $(READY)  ## training step and start-up beside the peers (run it alone on the machine)
 	$(BIN)/sightline bench train --size tiny
 	$(BIN)/sightline bench train --size base --rounds 5
 	$(BIN)/sightline bench corpus
@@ -56,9 +56,9 @@ results: $(READY)  ## train what is in docs/results.md (ROW=name for one row, TR
 	PYTHONPATH=docs $(BIN)/python -m making.results $(ROW) --trial '$(TRIAL)' --data $(DATA) --runs $(RUNS)
 
 # The documents follow the demo's model: a number in a sentence that is no longer true is named, and ends this with 1.
-docs-figures: $(READY)  ## draw docs/figures anew from the demo's model, with the tables of docs/walkthrough.md
+docs-figures: $(READY)  ## redraw docs/figures and the tables of docs/walkthrough.md from the demo's model
 	$(BIN)/sightline demo --no-serve
 	PYTHONPATH=docs $(BIN)/python -m making runs/demo
 
-clean:  ## remove what was made here
+clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -229,17 +229,17 @@ def test_table_and_saved_numbers_are_those_of_the_file(opened, run):
 
 
 @pytest.fixture
-def filmed(opened):
-    def open_lapse(more="", **settings):
+def timelapse(opened):
+    def open_timelapse(more="", **settings):
         tab = opened(f"#/runs?runs=first&timelapse=first&text={TEXT.replace(' ', '+')}{more}", **settings)
         tab.wait_for_selector("#timelapse [aria-busy=false]")
         return tab
 
-    return open_lapse
+    return open_timelapse
 
 
-def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(filmed, run):
-    tab = filmed()
+def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(timelapse, run):
+    tab = timelapse()
     target = pipeline_at(run, None).trace(TEXT).target.text
     rows = tab.locator(".timelapse-probabilities tbody tr").all()
     for row, step in zip(rows, [0, 1, 2, 4, 8, None], strict=True):
@@ -252,8 +252,8 @@ def test_time_lapse_has_the_probabilities_and_the_writings_of_every_snapshot(fil
     assert tab.locator(".timelapse-output b").inner_text() == tab.evaluate(VISIBLE, target)
 
 
-def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
-    tab = filmed("&snapshot=1")
+def test_slider_shows_the_attention_of_that_snapshot(timelapse, run):
+    tab = timelapse("&snapshot=1")
     target = pipeline_at(run, None).trace(TEXT).target.text
     tab.get_by_label("Picture", exact=True).select_option("matrix")
     for step in (1, 2, 4):
@@ -266,16 +266,16 @@ def test_slider_shows_the_attention_of_that_snapshot(filmed, run):
         tab.get_by_label("Next snapshot").click()
 
 
-def test_switch_shows_what_each_would_have_written(filmed, run):
-    tab = filmed("&own=1&snapshot=2")
+def test_switch_shows_what_each_would_have_written(timelapse, run):
+    tab = timelapse("&own=1&snapshot=2")
     trace = pipeline_at(run, 2).trace(TEXT)
     units = tab.locator("#timelapse .lines svg .unit[data-row=target]")
     units.first.wait_for()  # drawn once there is room for it
     assert units.count() == len(trace.target.tokens)
 
 
-def test_playing_goes_through_all_snapshots(filmed):
-    tab = filmed(fresh=True)
+def test_playing_goes_through_all_snapshots(timelapse):
+    tab = timelapse(fresh=True)
     tab.clock.install(time=0)
     tab.clock.pause_at(1)  # from here on it stands still unless it is told to run
     tab.get_by_role("button", name="Play").click()
@@ -288,8 +288,8 @@ def test_playing_goes_through_all_snapshots(filmed):
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_everything_can_be_read_and_stays_in_its_width(filmed, width, theme):
-    tab = filmed(width=width, theme=theme)
+def test_everything_can_be_read_and_stays_in_its_width(timelapse, width, theme):
+    tab = timelapse(width=width, theme=theme)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate(UNREADABLE, MIN_CONTRAST) == []
     assert tab.evaluate(CUT) == []

@@ -90,16 +90,15 @@ def test_the_weights_and_candidates_of_each_step_are_those_of_the_trace(tabs, mo
     place = min(2, len(own.steps) - 1)
     for _ in range(place):
         tab.keyboard.press("ArrowRight")
-    film = saved(tab, "#decoding-steps")
-    assert film["step"] == place
+    shown = saved(tab, "#decoding-steps")
+    assert shown["step"] == place
     step = own.steps[place]
-    likely = {one["text"]: one["probability"] for one in film["candidates"]}
+    likely = {one["text"]: one["probability"] for one in shown["candidates"]}
     assert likely == pytest.approx({one.text: one.probability for one in step.candidates}, rel=1e-3)
-    assert numbers(tab, "#decoding-steps .candidates .candidate .number") == [
-        Shown(one.probability) for one in step.candidates
-    ]
+    bars = numbers(tab, "#decoding-steps .candidates .candidate .number")
+    assert bars == [Shown(one.probability) for one in step.candidates]
     weights = own.attention(HEAD)[1, step.row]
-    assert [one["weight"] for one in film["attended"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
+    assert [one["weight"] for one in shown["attended"]] == pytest.approx(weights.tolist(), rel=1e-4, abs=1e-9)
     total = own.head_ablation.total[own.head_ablation.attentions.index(HEAD)]
     cells = tab.locator(f"#head-ablation td[data-attention='{HEAD}']").all_text_contents()
     shown = [float(cell.replace("−", "-")) for cell in cells]
@@ -108,7 +107,7 @@ def test_the_weights_and_candidates_of_each_step_are_those_of_the_trace(tabs, mo
     assert (abs(np.array(shown) - total) <= left_out).all()
 
 
-def test_a_head_that_is_knocked_out_changes_the_output_as_the_model_says(tabs, models):
+def test_an_ablated_head_changes_the_output_as_the_model_says(tabs, models):
     tab = opened(tabs, f"{PHRASES}&beam=4&heads={HEAD}.1&step=2")
     before = models["phrases"].trace("March 14, 2026", to="de", beam_size=4)
     after = models["phrases"].trace("March 14, 2026", to="de", beam_size=4, ablate_heads={HEAD: [1]})
@@ -224,7 +223,7 @@ WATCHED = """() => {
   const watched = new MutationObserver(() => said.push(button()));
   watched.observe(document.querySelector("#decoding-steps"), { childList: true, characterData: true, subtree: true });
 }"""
-"""Write down what the button says from now on: a short film may have ended when one looks."""
+"""Write down what the button says from now on: a short one may have ended when one looks."""
 
 
 def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
@@ -288,9 +287,9 @@ def test_the_theme_changes_the_colors_of_the_pictures(tabs):
 
 @pytest.mark.parametrize(("model", "theme"), [("phrases", "light"), ("gpt", "light"), ("bert", "dark")])
 def test_it_fits_a_phone_and_can_be_read(tabs, model, theme):
-    knocked = {"phrases": "decoder.0.cross_attention.0", "gpt": "decoder.0.self_attention.0"}
-    silent = knocked.get(model, "encoder.0.self_attention.0")
-    tab = opened(tabs, f"#/watch?model={model}&ablated={silent}", width=390, height=844, theme=theme)
+    heads = {"phrases": "decoder.0.cross_attention.0", "gpt": "decoder.0.self_attention.0"}
+    ablated = heads.get(model, "encoder.0.self_attention.0")
+    tab = opened(tabs, f"#/watch?model={model}&ablated={ablated}", width=390, height=844, theme=theme)
     tab.wait_for_selector("#ablation:not([hidden])")
     settle(tab)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -300,7 +299,7 @@ def test_it_fits_a_phone_and_can_be_read(tabs, model, theme):
 
 def test_what_is_hidden_is_not_displayed(tabs):
     """Whatever a class says of `display`: else every Watch would say that its text is long."""
-    tab = opened(tabs, f"{PHRASES}&beam_size=1")
+    tab = opened(tabs, f"{PHRASES}&beam=1")
     displayed = "all => all.filter((node) => node.checkVisibility()).map(({ outerHTML }) => outerHTML)"
     assert tab.get_by_text("This text is long").count() == 1
     assert tab.locator("[hidden]").evaluate_all(displayed) == []

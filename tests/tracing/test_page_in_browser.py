@@ -240,7 +240,7 @@ def test_long_texts_draw_the_heaviest_lines_and_say_so(opened):
     assert float(re.search(r"([\d.]+) %", note)[1]) == pytest.approx(100 * heaviest.sum() / 200, rel=0.01)
 
 
-def test_film_shows_the_candidates_of_each_step(opened):
+def test_decoding_steps_show_the_candidates_of_each_step(opened):
     trace = drawn_trace(5)
     shown = opened(trace)
     for number, step in enumerate(trace.steps):
