@@ -14,8 +14,9 @@ def slow_modules_after(code: str) -> list[str]:
     return run.stdout.splitlines()[-1].split()
 
 
-def test_import_loads_nothing_slow():
-    assert slow_modules_after("import sightline") == []
+@pytest.mark.parametrize("module", ["sightline", "sightline.storage"])
+def test_import_loads_nothing_slow(module):
+    assert slow_modules_after(f"import {module}") == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], ["inof"], []])

@@ -13,11 +13,11 @@ from sightline.run import train
 from sightline.run.folder import encoded_folder
 from sightline.run.prepare import prepare
 from sightline.run.training_run import resolve_recipe
+from sightline.storage import SHARED_LOCK, wait_for_lock
 from sightline.training.distributed import Rank
-from sightline.training.lock import SHARED_FILE_NAME, wait_for_lock
 from sightline.training.metrics import read_metrics
 from sightline.training.report import SilentReporter
-from training.turns import LONG, waiting_noticed
+from turns import LONG, waiting_noticed
 
 from .small import overrides, weights_of, write_corpus
 
@@ -165,7 +165,7 @@ def test_a_corpus_that_another_run_is_encoding_is_waited_for(tmp_path):
     with wait_for_lock(encoded_folder(folder)), waiting_noticed() as is_about_to_wait:
         waiting.start()
         assert is_about_to_wait.wait(LONG)
-        assert [path.name for path in encoded_folder(folder).iterdir()] == [SHARED_FILE_NAME]
+        assert [path.name for path in encoded_folder(folder).iterdir()] == [SHARED_LOCK]
     waiting.join(LONG)
     assert not waiting.is_alive()
     assert len(list(encoded_folder(folder).iterdir())) > 1

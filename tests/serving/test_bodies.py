@@ -2,14 +2,72 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 
+from sightline.errors import JSONProblem
 from sightline.serving import Limits
+from sightline.serving.body import INVALID_JSON, MAX_DEPTH, parse_json_body
+from sightline.serving.problem import Problem
 
 from .example import Witness, example_app
 from .standing import standing
 from .wire import asked, asking, connect, post, read_all, statuses
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"NaN", "NaN is not a JSON number"),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
+        (b"[Infinity]", "Infinity is not a JSON number"),
+        (b"1e999", "too large"),
+        (b"-1e999", "too large"),
+        (b"1E+309", "too large"),
+        (b"1" * 250 + b".0e99", "too large"),
+        (b"9223372036854775808", "integer in the body is too large"),
+        (b"-9223372036854775809", "integer in the body is too large"),
+        (b"1" * 5000, "integer in the body is too large"),
+        (b'"\\ud800"', "surrogate"),
+        (b'{"\\udfff": 1}', "surrogate"),
+        (b'["\\ud83d\\ud83d"]', "surrogate"),
+        (b'{"a": 1, "a": 1}', "duplicate key: a"),
+        (b'{"<b>": 1, "<b>": 1}', "duplicate key in one object"),
+        (b"[" * 100_000, "nested more than 32 levels deep"),
+        (b'{"a":' * 100_000, "nested more than 32 levels deep"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested more than 32 levels deep"),
+        (b"\xff", "not UTF-8"),
+        (b'"\xed\xa0\x80"', "not UTF-8"),
+        (b"\xef\xbb\xbf{}", "byte order mark"),
+        (b"{} {}", "not JSON"),
+        (b"{}x", "not JSON"),
+        (b"{'a': 1}", "not JSON"),
+        (b"[1,]", "not JSON"),
+        (b'"a\nb"', "not JSON"),
+        (b"\x00", "not JSON"),
+        (b" ", "not JSON"),
+        (b"tru", "not JSON"),
+    ],
+)
+def test_invalid_json_is_refused_with_the_reason(data, reason):
+    with pytest.raises(Problem, match=reason) as caught:
+        parse_json_body(data)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_json")
+
+
+def test_every_kind_of_invalid_json_has_a_message():
+    assert set(INVALID_JSON) == set(get_args(JSONProblem))
+
+
+@pytest.mark.parametrize("pair", [("[", "]"), ('{"a":', "}")])
+def test_depth_of_a_body_is_allowed_up_to_the_limit_and_no_further(pair):
+    def nested(depth: int) -> bytes:
+        return (pair[0] * depth + "1" + pair[1] * depth).encode()
+
+    assert parse_json_body(nested(MAX_DEPTH))
+    with pytest.raises(Problem, match="32 levels deep"):
+        parse_json_body(nested(MAX_DEPTH + 1))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from instants import MAY_FORK, exit_code_of
+from sightline.storage import lock_run
 from sightline.training.checkpoint import resume, save
-from sightline.training.lock import lock_run
 from sightline.training.retention import list_checkpoints
 from sightline.training.signals import stop_on_signals
 

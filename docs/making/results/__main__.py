@@ -9,7 +9,7 @@ from making.results.row import Row, Trial
 from making.results.rows import ROWS
 from making.results.table import full_tables, replace_section, summary_table
 from making.results.trials import Folders, Record, digest, format_commands, run_trial
-from sightline.training.lock import wait_for_lock
+from sightline.storage import wait_for_lock
 
 DOCS = Path(__file__).parents[2]
 RECORDS, FULL, SHORT = DOCS / "results.json", DOCS / "results.md", DOCS.parent / "README.md"

@@ -1,6 +1,5 @@
-"""Open the files of a model folder: regular files only, all from the same save, with bounded reads."""
+"""Open the files of a model folder, all from the same save, and find the folder."""
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -8,9 +7,8 @@ from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 
-from sightline.bundle.atomic import current_folder
-from sightline.bundle.file_signatures import sniff
 from sightline.errors import ModelFileError
+from sightline.storage import current_folder, open_regular
 
 FILE_NAMES = (
     "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
@@ -18,17 +16,6 @@ FILE_NAMES = (
 )  # fmt: skip
 ATTEMPTS = 10
 MAX_CARD_BYTES = 1 << 20
-
-# Never block on a pipe, never follow a symlink out of the folder.
-FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-
-KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 @contextmanager
@@ -50,48 +37,6 @@ def find_model_folder(folder: Path) -> Path:
     inner = folder / "model"
     has_config = [os.path.lexists(current_folder(path) / "config.json") for path in (folder, inner)]
     return inner if has_config == [False, True] else folder
-
-
-def open_regular(path: Path) -> FileIO | None:
-    """Open a file for reading, or return None if it does not exist; refuse anything but a regular file."""
-    try:
-        descriptor = os.open(path, FLAGS)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        raise ModelFileError(repr(str(path)), "is not a valid file name") from None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ModelFileError(path, "is a symbolic link: a model folder must contain the file itself") from None
-        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
-    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if kind != stat.S_IFREG:
-        os.close(descriptor)
-        raise ModelFileError(path, f"is {KINDS.get(kind, 'something else')}, not a file")
-    return FileIO(descriptor, "rb")
-
-
-def read_limited(file: FileIO, path: Path, *, max_bytes: int) -> bytes:
-    """Return the contents of a file that must not have more than `max_bytes`, nor be of another format."""
-    data = read_bytes(file, path, max_bytes=max_bytes)
-    if kind := sniff(data[:64]):
-        raise ModelFileError(path, f"is {kind}")
-    return data
-
-
-def read_bytes(file: FileIO, path: Path, *, max_bytes: int) -> bytes:
-    """Return the contents of a file that must not have more than `max_bytes`."""
-    if (size := os.fstat(file.fileno()).st_size) > max_bytes:
-        raise ModelFileError(path, f"has {size:,} bytes; the maximum is {max_bytes:,}")
-    data = bytearray()
-    try:
-        while chunk := file.read(max_bytes + 1 - len(data)):
-            data += chunk
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
-    if len(data) > max_bytes:
-        raise ModelFileError(path, f"grew beyond {max_bytes:,} bytes while being read")
-    return bytes(data)
 
 
 def read_card(file: FileIO, path: Path) -> str:

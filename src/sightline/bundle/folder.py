@@ -6,18 +6,9 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from sightline.bundle.atomic import replace_folder
 from sightline.bundle.card import build_model_card
 from sightline.bundle.contents import Bundle, Metadata, find_mismatches, get_metadata
-from sightline.bundle.files import (
-    FILE_NAMES,
-    find_model_folder,
-    open_files,
-    open_regular,
-    read_bytes,
-    read_card,
-    read_limited,
-)
+from sightline.bundle.files import FILE_NAMES, find_model_folder, open_files, read_card
 from sightline.bundle.manifest import (
     MAX_CONFIG_BYTES,
     Manifest,
@@ -32,6 +23,7 @@ from sightline.bundle.words import MAX_BYTES, find_problem, format_words, read_w
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
 from sightline.model.registry import Model
+from sightline.storage import open_regular, read_bytes, read_limited, replace_folder
 from sightline.text import Tokenizer
 
 MAX_TOKENIZER_BYTES = 40_000_000

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from sightline.bundle.file_signatures import sniff
 from sightline.bundle.manifest import check_format, shorten
 from sightline.bundle.migration import migrate_weight
 from sightline.errors import InputError, ModelFileError
-from sightline.text.strict_json import parse_object
+from sightline.storage import parse_object, sniff
 
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 4 << 20

@@ -13,8 +13,8 @@ from sightline.errors import InputError, ModelFileError, SettingsError
 from sightline.model.config import BlockConfig
 from sightline.model.registry import architecture_of, read_config
 from sightline.settings import from_mapping, to_mapping, unknown_name
+from sightline.storage import parse_object
 from sightline.text.labels import MAX_LABELS
-from sightline.text.strict_json import parse_object
 
 FORMAT = 2
 """Format version of every file written; 0.1.0 wrote version 1, with older names."""

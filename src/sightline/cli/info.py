@@ -35,10 +35,10 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     import torch
 
     from sightline import __version__
-    from sightline.bundle.atomic import current_folder
     from sightline.bundle.files import FILE_NAMES, find_model_folder
     from sightline.model.registry import architecture_of
     from sightline.settings import to_mapping
+    from sightline.storage import current_folder
 
     parts: dict[str, int] = {}
     for name, parameter in bundle.model.named_parameters():

@@ -12,9 +12,9 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from sightline.bundle.atomic import fsync
 from sightline.errors import SettingsError, SightlineError
 from sightline.settings import one_of
+from sightline.storage import fsync
 from sightline.text.data import DataSettings
 from sightline.text.phrasebook import LANGUAGES, Phrase, Phrasebook, directions, make_phrasebook
 from sightline.text.stateless_random import permutation

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.bundle.atomic import current_folder, remove_folder, temporary_folder
 from sightline.errors import RefusedError
 from sightline.pipelines import Translator, load
 from sightline.run.folder import MODEL, is_run
 from sightline.run.run_record import read_run_record
 from sightline.run.training_run import train
+from sightline.storage import current_folder, lock_run, remove_folder, temporary_folder
 from sightline.tracing.drawing import page
-from sightline.training.lock import lock_run
 from sightline.training.report import Reporter
 
 RECIPE = "phrases"

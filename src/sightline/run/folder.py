@@ -14,7 +14,7 @@ run.lock          held during the run
 from pathlib import Path
 
 from sightline.errors import RefusedError
-from sightline.training.lock import FILE_NAME as LOCK
+from sightline.storage import RUN_LOCK
 from sightline.training.retention import checkpoint_path
 
 ROOT = Path("runs")
@@ -55,4 +55,4 @@ def choose_folder(name: str, out: Path | None, *, resume: bool) -> Path:
 
 def is_free(place: Path) -> bool:
     """Tell whether the folder is missing, or holds only the lock of a run that failed before it started."""
-    return not place.exists() or {path.name for path in place.iterdir()} <= {LOCK}
+    return not place.exists() or {path.name for path in place.iterdir()} <= {RUN_LOCK}

@@ -21,13 +21,13 @@ from sightline.run.recipe import Recipe
 from sightline.run.tokenization import Tokenizers, open_tokenizers
 from sightline.run.validation import Validator
 from sightline.runtime import seed_everything
+from sightline.storage import wait_for_lock
 from sightline.text.batch_source import BatchSource, RankSlice
 from sightline.text.batching import BatchSettings
 from sightline.text.data import DataSettings
 from sightline.text.labels import Labels
 from sightline.training.averaging import ExponentialMovingAverage
 from sightline.training.distributed import Rank
-from sightline.training.lock import wait_for_lock
 from sightline.training.objective import Objective
 from sightline.training.optimizer import make_optimizer
 from sightline.training.settings import TrainingSettings

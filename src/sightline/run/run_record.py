@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from sightline import __version__
-from sightline.bundle.atomic import fsync
-from sightline.bundle.files import open_regular, read_limited
 from sightline.bundle.manifest import FORMAT, read_entries, to_json
 from sightline.bundle.migration import migrate_run_record
 from sightline.errors import ModelFileError, RefusedError, SightlineError
@@ -25,6 +23,7 @@ from sightline.run.prepare import PreparedRun
 from sightline.run.recipe import SECTIONS
 from sightline.run.show_config import defaults
 from sightline.settings import to_mapping
+from sightline.storage import fsync, open_regular, read_limited
 from sightline.text.data import Part
 from sightline.text.encoded_dataset import content_hash
 from sightline.training.environment import environment

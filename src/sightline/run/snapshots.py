@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sightline import bundle
-from sightline.bundle.atomic import current_folder
 from sightline.errors import InputError
 from sightline.pipelines import Pipeline, load, pipeline_for
 from sightline.run.folder import MODEL, initial_snapshot
+from sightline.storage import current_folder
 from sightline.training.loop import SNAPSHOTS
 from sightline.training.retention import list_checkpoints, parse_step
 

@@ -6,13 +6,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from sightline import bundle
-from sightline.bundle.atomic import replace_folder
 from sightline.bundle.folder import load_tokenizer
 from sightline.bundle.words import format_words, read_words
 from sightline.errors import ModelFileError, SettingsError, SightlineError
 from sightline.run.autosize import choose_vocab_size
 from sightline.run.recipe import Recipe
 from sightline.settings import to_mapping
+from sightline.storage import replace_folder
 from sightline.text import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_tokenizer
 from sightline.text.corpus import Corpus
 from sightline.text.encoded_dataset import content_hash

@@ -8,7 +8,6 @@ from typing import Any
 
 from sightline import bundle, runtime
 from sightline.bundle import build_model_card
-from sightline.bundle.atomic import current_folder
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.pipelines import Pipeline, load
@@ -27,9 +26,9 @@ from sightline.run.run_record import (
     write_run_record,
 )
 from sightline.settings import to_mapping
+from sightline.storage import current_folder, lock_run
 from sightline.training import checkpoint
 from sightline.training.distributed import Rank, join_process_group
-from sightline.training.lock import lock_run
 from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext, validated_step
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import FILE_NAME as METRICS

@@ -8,13 +8,28 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
-from sightline.serving import strict_json
+from sightline.errors import JSONError
 from sightline.serving.problem import Problem, plain
+from sightline.storage import parse_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 64
+MAX_DEPTH = 32
 INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+INVALID_JSON = {
+    "byte_order_mark": "the body starts with a byte order mark: send JSON without one",
+    "constant": "{detail} is not a JSON number",
+    "depth": f"the JSON is nested more than {MAX_DEPTH} levels deep",
+    "duplicate_key": "duplicate key: {detail}",
+    "encoding": "the body is not UTF-8: byte {detail} is invalid",
+    "integer": "an integer in the body is too large",
+    "number": "a number in the body is too large",
+    "size": "the body is too large",
+    "surrogate": r"a text in the body has an unpaired surrogate (\ud800 to \udfff), which is not a character",
+    "syntax": "the body is not JSON: {detail}",
+}
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -50,8 +65,23 @@ async def parse_body(request: Request, *, form: bool, integers: Collection[str] 
         request._body = data
         request._json = convert_integers(parse_form(data), integers)
     else:
-        request._json = strict_json.parse(data)
+        request._json = parse_json_body(data)
     return request
+
+
+def parse_json_body(data: bytes) -> object:
+    """Return the parsed JSON; its size is bounded by the body limit.
+
+    NaN, numbers that overflow, duplicate keys and unpaired surrogates have each made servers respond 500: all are
+    refused with a message, which repeats a key only if it is a plain word.
+    """
+    try:
+        return parse_json(data, max_bytes=len(data), max_depth=MAX_DEPTH, max_marks={}, interoperable=True)
+    except JSONError as error:
+        message = INVALID_JSON[error.kind].format(detail=error.detail)
+        if error.kind == "duplicate_key" and plain(error.detail) is None:
+            message = "duplicate key in one object"
+        raise Problem(400, message, code="invalid_json") from None
 
 
 def content_type(request: Request) -> str:

@@ -16,7 +16,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is parsed by `strict_json`, and whose endpoint is cancelled when its client disconnects."""
+    """A route whose body is parsed strictly, and whose endpoint is cancelled when its client disconnects."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         if not inspect.iscoroutinefunction(endpoint) and not inspect.isasyncgenfunction(endpoint):

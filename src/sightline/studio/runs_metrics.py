@@ -11,8 +11,8 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
-from sightline.bundle.files import open_regular
 from sightline.errors import ModelFileError
+from sightline.storage import open_regular
 from sightline.training.state import Metric
 
 MAX_BYTES = 2 << 20

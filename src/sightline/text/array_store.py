@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, SightlineError
-from sightline.text.strict_json import parse_object
+from sightline.storage import parse_object
 
 FORMAT = 1
 INDEX = "index.json"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from sightline.errors import InputError
 from sightline.settings import unknown_name
+from sightline.storage import parse_object
 from sightline.text.counts import Counts
 from sightline.text.files import Location
 from sightline.text.lines import OnBadUTF8, read_lines
 from sightline.text.record import LISTS, Field, Record
-from sightline.text.strict_json import parse_object
 
 
 def read_jsonl(

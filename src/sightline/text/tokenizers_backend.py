@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import tokenizers
 
 from sightline.errors import InputError
-from sightline.text.strict_json import parse_object
+from sightline.storage import parse_object
 
 
 def read_tokenizer(data: bytes) -> tokenizers.Tokenizer:

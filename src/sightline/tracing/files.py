@@ -13,13 +13,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from sightline.bundle.atomic import current_folder, replace_folder
-from sightline.bundle.files import open_regular, read_limited
 from sightline.bundle.header import FORMAT_KEY, read_header
 from sightline.bundle.manifest import FORMAT, check_format, shorten
 from sightline.bundle.weights import read_tensor
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.text.strict_json import MAX_MARKS, parse_object
+from sightline.storage import MAX_MARKS, current_folder, open_regular, parse_object, read_limited, replace_folder
 
 ENTRIES, ARRAYS = "trace.json", "trace.safetensors"
 MAX_JSON_BYTES = 100_000_000

@@ -22,14 +22,13 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from sightline import __version__
-from sightline.bundle.atomic import replace_folder
-from sightline.bundle.files import read_limited
 from sightline.bundle.header import read_header
 from sightline.bundle.manifest import FORMAT, MAX_CONFIG_BYTES, read_entries, shorten, to_json
 from sightline.bundle.migration import TENSOR_FILES, migrate_state
 from sightline.bundle.weights import DTYPES, has_non_finite, write_tensors
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.settings import from_mapping, to_mapping
+from sightline.storage import read_limited, replace_folder
 from sightline.training.environment import describe_changes, environment
 from sightline.training.randomness import RandomStates
 from sightline.training.retention import checkpoint_path, list_checkpoints, prune, remove_leftovers

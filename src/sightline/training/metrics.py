@@ -12,11 +12,9 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from sightline.bundle.atomic import fsync
-from sightline.bundle.files import open_regular
 from sightline.errors import InputError, ModelFileError, SightlineError
+from sightline.storage import SAFE_FLAGS, fsync, open_regular, parse_object
 from sightline.text.files import Location
-from sightline.text.strict_json import parse_object
 from sightline.training.state import Metric
 
 FILE_NAME = "metrics.jsonl"
@@ -24,8 +22,7 @@ VALIDATION_LOSS = "validation_loss"
 """Only validation records have this key."""
 MAX_LINE_BYTES = 1 << 20
 
-# Never write through a symbolic link, never block on a pipe.
-SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SAFE_FLAGS
 
 

@@ -5,8 +5,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from sightline.bundle.atomic import fsync, remove_folder
 from sightline.errors import SightlineError
+from sightline.storage import fsync, remove_folder
 
 NAME = re.compile(r"step-(\d{8,18})")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from sightline.bundle.files import open_regular
 from sightline.bundle.header import Header, read_header
 from sightline.bundle.weights import has_non_finite, read_tensor
 from sightline.errors import ModelFileError
+from sightline.storage import open_regular
 
 
 @dataclass(frozen=True)

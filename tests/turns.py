@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sightline.training import lock
+from sightline import storage
 
 LONG = 120.0
 """Seconds after which a test that hangs is ended."""
@@ -37,5 +37,5 @@ def waiting_noticed() -> Iterator[threading.Event]:
     """Lend an event that comes when somebody begins to wait for a folder that another holds."""
     noticed = Fcntl()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lock, "fcntl", noticed)
+        patch.setattr(storage, "fcntl", noticed)
         yield noticed.is_waited_for
