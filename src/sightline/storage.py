@@ -24,7 +24,9 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from io import FileIO
@@ -37,6 +39,10 @@ try:
     import fcntl
 except ImportError:  # not Unix
     fcntl = None  # type: ignore[assignment]
+
+SWAP_ATTEMPTS = 10
+ABANDONED_AFTER = 3600
+"""Seconds without a write after which an unfinished shared folder is taken to belong to a killed process."""
 
 # Never block on a pipe, never follow a symlink out of the folder.
 SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -73,18 +79,35 @@ SHARED_LOCK = ".turns.lock"
 MAX_OWNER_BYTES = 1000
 
 
-def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a new folder, then replace `folder` by it."""
-    new, old = temporary_folder(folder, "new"), temporary_folder(folder, "old")
+@contextmanager
+def replace_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
+    """Yield a new folder to write files into, and replace `folder` by it once they are written.
+
+    A `shared` folder may be written by several processes at once, all of them the same content: each has its own
+    temporary folder, and what a killed one left is removed only after `ABANDONED_AFTER`.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_folder(new)
-    new.mkdir()
+    if shared:
+        remove_abandoned(folder)
+        new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
+        old = temporary_folder(new, "old")
+    else:
+        new, old = temporary_folder(folder, "new"), temporary_folder(folder, "old")
+        remove_folder(new)
+        new.mkdir()
     try:
-        write(new)
+        yield new
         for path in sorted(new.iterdir()):
             fsync(path)
         fsync(new)
-        swap_folders(new, folder, old)
+        for attempts_left in reversed(range(SWAP_ATTEMPTS if shared else 1)):
+            try:
+                swap_folders(new, folder, old)
+                break
+            except OSError:  # perhaps another process has swapped in its own at this moment
+                if not attempts_left:
+                    raise
+        fsync(folder.parent)
     except BaseException:
         remove_folder(new)
         raise
@@ -99,7 +122,6 @@ def swap_folders(new: Path, folder: Path, old: Path) -> None:
         folder.rename(old)
     try:
         new.rename(folder)
-        fsync(folder.parent)
     except BaseException:
         if replaced and not os.path.lexists(folder):
             old.rename(folder)
@@ -124,6 +146,15 @@ def temporary_folder(folder: Path, part: str) -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with its contents; anything that cannot be removed is left for the next save."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove temporary folders left behind by killed processes."""
+    for leftover in folder.parent.glob(f"{folder.name}.tmp-*"):
+        with suppress(OSError):  # its process has just finished
+            newest = max((path.stat().st_mtime for path in leftover.iterdir()), default=leftover.stat().st_mtime)
+            if time.time() - newest > ABANDONED_AFTER:
+                remove_folder(leftover)
 
 
 def fsync(path: Path) -> None:

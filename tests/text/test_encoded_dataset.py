@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instants import MAY_FORK, told_by_child
+from instants import MAY_FORK, NthCall, Watch, left_by_kills, told_by_child
+from sightline import storage
 from sightline.errors import InputError, SightlineError
 from sightline.text import array_store, encoded_dataset, train_bpe
 from sightline.text.corpus import Corpus
@@ -21,6 +22,8 @@ from sightline.text.split import split_key
 
 TOKENIZER = train_bpe(["some words to learn pieces from, some words"] * 3, vocab_size=300)
 OTHER = train_bpe(["other words"] * 3, vocab_size=262)
+MAX_CALLS = 120
+"""An upper bound on the calls of one writing: the tests end when it was not overtaken."""
 SIDE = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r\ufeff"), max_size=20).map(
     lambda text: f"a{text}"
 )
@@ -158,14 +161,50 @@ def test_interrupted_build_leaves_nothing(tmp_path, corpus, monkeypatch):
     assert list((tmp_path / "datasets").iterdir()) == []
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_processes_that_encode_the_same_corpus_at_once_do_not_disturb_each_other(tmp_path, corpus, exists):
+    """Another one encodes it from beginning to end between two calls of the first, wherever that is."""
+    expected = np.array(open_dataset(tmp_path / "alone", corpus, PairEncoder(TOKENIZER)).ids)
+    for n in range(1, MAX_CALLS):
+        folder = tmp_path / str(n) / "dataset"
+        if exists:
+            (folder / "damaged").mkdir(parents=True)
+
+        def encode(folder=folder):
+            encoded_dataset.write_dataset(folder, corpus, PairEncoder(TOKENIZER))
+            assert np.array_equal(encoded_dataset.read_dataset(folder).ids, expected)
+
+        with pytest.MonkeyPatch.context() as patch:
+            overtaken = NthCall(n, encode)
+            Watch(patch, overtaken)
+            encode()
+        assert [path.name for path in folder.parent.iterdir()] == ["dataset"]
+        assert not (folder / "damaged").exists()
+        if not overtaken.was_reached:
+            break
+    assert 20 < n < MAX_CALLS - 1
+
+
+def test_kill_at_every_call_leaves_no_dataset_or_a_whole_one(tmp_path, corpus):
+    place, encoder = tmp_path / "place", PairEncoder(TOKENIZER)
+    everything_left = left_by_kills(
+        lambda: encoded_dataset.write_dataset(place / "dataset", corpus, encoder), place, tmp_path
+    )
+    assert len(everything_left) > 20
+    found = [(left / "dataset").exists() for left in everything_left]
+    assert found == sorted(found)
+    whole = [encoded_dataset.read_dataset(left / "dataset") is not None for left in everything_left]
+    assert whole == found
+
+
 def test_leftovers_of_a_killed_process_are_removed_after_a_while(tmp_path, corpus, monkeypatch):
     folder = tmp_path / "datasets" / encoded_dataset.fingerprint(corpus, PairEncoder(TOKENIZER))
     leftover = folder.with_name(f"{folder.name}.tmp-left")
     leftover.mkdir(parents=True)
     open_dataset(tmp_path / "datasets", corpus, PairEncoder(TOKENIZER))
     assert leftover.exists()
-    monkeypatch.setattr(array_store, "ABANDONED_AFTER", -1)
-    array_store.remove_abandoned(folder)
+    monkeypatch.setattr(storage, "ABANDONED_AFTER", -1)
+    storage.remove_abandoned(folder)
     assert not leftover.exists()
 
 

@@ -110,7 +110,8 @@ def save(bundle: Bundle, folder: Path | str) -> None:
         if has_non_finite(parameter.detach()):
             raise SightlineError(f"the model was not saved: its weight {name} holds NaN or infinity")
     try:
-        replace_folder(folder, lambda new: write_files(texts, bundle.model, new))
+        with replace_folder(folder) as new:
+            write_files(texts, bundle.model, new)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(f"could not save the model as {folder}: {reason}") from error

@@ -47,7 +47,8 @@ def open_tokenizers(root: Path, recipe: Recipe, corpus: Corpus) -> Tokenizers:
     if found is None:
         found = train_tokenizers(recipe, corpus)
         try:
-            replace_folder(folder, lambda place: write_tokenizers(found, place))
+            with replace_folder(folder) as new:
+                write_tokenizers(found, new)
         except OSError as error:
             raise SightlineError(f"{folder}: the tokenizer cannot be saved: {error.strerror or error}") from None
     return found

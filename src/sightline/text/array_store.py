@@ -1,14 +1,10 @@
 """Arrays on disk: plain little-endian files, with an index of their types, sizes and checksums.
 
-A folder holds one file per array and `index.json`, written last. It is written under a temporary name, synced to disk
-and renamed, so it is either complete or absent. Arrays are memory-mapped: only what is used is read.
+A folder holds one file per array and `index.json`, written last. It is replaced atomically, so it is either complete or
+absent. Arrays are memory-mapped: only what is used is read.
 """
 
 import json
-import os
-import shutil
-import tempfile
-import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, SightlineError
-from sightline.storage import parse_object
+from sightline.storage import parse_object, replace_folder
 
 FORMAT = 1
 INDEX = "index.json"
 BLOCK = 1 << 22
-ABANDONED_AFTER = 3600
-"""Seconds without a write after which an unfinished folder is taken to belong to a killed process."""
 
 
 class ArrayWriter:
@@ -43,14 +37,13 @@ class ArrayWriter:
         self._files[name].write(data)
 
     def finish(self, facts: Mapping[str, object]) -> None:
-        """Sync the arrays to disk and write the index."""
-        arrays = {}
-        for name, file in self._files.items():
-            fsync_file(file)
-            arrays[name] = {"kind": self._dtypes[name], "bytes": file.tell(), "crc32": self._checksums[name]}
-        with (self._folder / INDEX).open("wb") as file:
-            file.write(json.dumps({"format": FORMAT, "arrays": arrays, "facts": facts}, indent=1).encode("utf-8"))
-            fsync_file(file)
+        """Write the index."""
+        arrays = {
+            name: {"kind": self._dtypes[name], "bytes": file.tell(), "crc32": self._checksums[name]}
+            for name, file in self._files.items()
+        }
+        index = json.dumps({"format": FORMAT, "arrays": arrays, "facts": facts}, indent=1)
+        (self._folder / INDEX).write_bytes(index.encode("utf-8"))
 
     def close(self) -> None:
         """Close the files."""
@@ -61,26 +54,17 @@ class ArrayWriter:
 @contextmanager
 def create_folder(folder: Path, dtypes: Mapping[str, str]) -> Iterator[ArrayWriter]:
     """Yield a writer for a folder that replaces the existing one once all is written."""
-    temporary: Path | None = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(folder)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.tmp-", dir=folder.parent))
-        writer = ArrayWriter(temporary, dtypes)
-        try:
-            yield writer
-        finally:
-            writer.close()
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-        fsync_folder(folder.parent)
+        with replace_folder(folder, shared=True) as new:  # another process may be encoding the same corpus
+            writer = ArrayWriter(new, dtypes)
+            try:
+                yield writer
+            finally:
+                writer.close()
     except OSError as error:
         raise SightlineError(
             f"{folder.parent}: the encoded corpus cannot be written there: {error.strerror or error}"
         ) from None
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_folder(folder: Path) -> tuple[dict[str, NDArray[np.integer]], dict[str, object]] | None:
@@ -105,27 +89,3 @@ def map_array(path: Path, *, kind: str, bytes: int, crc32: int) -> NDArray[np.in
     if (size, checksum) != (bytes, crc32):
         raise ValueError("the size or checksum does not match the index")
     return np.memmap(path, dtype=kind, mode="r") if size else np.zeros(0, dtype=kind)
-
-
-def fsync_file(file: BinaryIO) -> None:
-    """Wait until a file's bytes would survive a power failure."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def fsync_folder(folder: Path) -> None:
-    """Wait until a folder's entries would survive a power failure, where folders can be opened."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def remove_abandoned(folder: Path) -> None:
-    """Remove temporary folders left behind by killed processes."""
-    for leftover in folder.parent.glob(f"{folder.name}.tmp-*"):
-        newest = max((path.stat().st_mtime for path in leftover.iterdir()), default=leftover.stat().st_mtime)
-        if time.time() - newest > ABANDONED_AFTER:
-            shutil.rmtree(leftover, ignore_errors=True)

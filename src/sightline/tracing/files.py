@@ -35,15 +35,12 @@ def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
     text = json.dumps({"format": FORMAT, **entries}, ensure_ascii=False, allow_nan=False)
     check_readable(text.encode("utf-8"))
     dtype = np.float16 if half else np.float32
-
-    def write(target: Path) -> None:
-        (target / ENTRIES).write_text(text + "\n", encoding="utf-8", newline="\n")
-        plain_arrays = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in arrays.items()}
-        save_file(plain_arrays, target / ARRAYS, metadata={FORMAT_KEY: str(FORMAT)})
-        (target / ARRAYS).chmod((target / ENTRIES).stat().st_mode)  # safetensors writes files only their owner can read
-
     try:
-        replace_folder(folder, write)
+        with replace_folder(folder) as new:
+            (new / ENTRIES).write_text(text + "\n", encoding="utf-8", newline="\n")
+            plain_arrays = {name: np.ascontiguousarray(array, dtype=dtype) for name, array in arrays.items()}
+            save_file(plain_arrays, new / ARRAYS, metadata={FORMAT_KEY: str(FORMAT)})
+            (new / ARRAYS).chmod((new / ENTRIES).stat().st_mode)  # safetensors writes files only their owner can read
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(f"could not save the trace as {folder}: {reason}") from error

@@ -63,7 +63,8 @@ def save(state: TrainingState, folder: Path, *, keep_checkpoints: int) -> Path:
             "the checkpoint was not saved: its metrics are too large; their history belongs in metrics.jsonl"
         )
     try:
-        replace_folder(path, lambda place: write_files(place, text, tensors))
+        with replace_folder(path) as new:
+            write_files(new, text, tensors)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(
