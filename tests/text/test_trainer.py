@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from functools import partial
+from typing import get_args
 
 import pytest
 
 from sightline.errors import InputError, SettingsError
 from sightline.text import train_bpe, train_characters, train_tokenizer
-from sightline.text.subwords import train_unigram, train_wordpiece, train_words
+from sightline.text.trainer import ALGORITHMS, Kind
 
 CORPUS = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(200)]
 TRAIN_AND_PRINT = """
@@ -18,7 +20,7 @@ texts = [f"sentence {i % 7} says {'na' * (i % 5)} to number {i}" for i in range(
 for kind, vocab_size in {"bpe": 400, "wordpiece": 600, "words": 300}.items():
     print(hashlib.sha256(train_tokenizer(kind, texts, vocab_size=vocab_size).to_json().encode()).hexdigest())
 """
-EVERY = pytest.mark.parametrize("train", [train_bpe, train_characters, train_wordpiece, train_unigram, train_words])
+EVERY = pytest.mark.parametrize("train", [partial(train_tokenizer, kind) for kind in ALGORITHMS], ids=ALGORITHMS)
 
 
 def test_training_gives_the_same_tokenizer_in_every_process_and_thread_count():
@@ -88,6 +90,7 @@ def test_special_token_that_could_be_a_word_is_refused(kind):
 def test_tokenizer_is_chosen_by_name():
     assert train_tokenizer("bpe", CORPUS, vocab_size=300).to_json() == train_bpe(CORPUS, vocab_size=300).to_json()
     assert train_tokenizer("characters", CORPUS, vocab_size=300).vocab_size <= 300
+    assert set(ALGORITHMS) == set(get_args(Kind))
 
 
 def test_vocabulary_is_never_larger_than_requested():
