@@ -6,9 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from making.example import CROSS_HEAD, DAY, DECODER_HEAD, ENCODER_HEAD, MONTH, READ_MONTH, WRITTEN_MONTH, Example
-from sightline.tracing.figures import draw, save
-from sightline.tracing.figures.residual_stream import residual_stream
-from sightline.tracing.figures.style import figure_style
+from sightline.tracing.figures import draw, residual_stream, save
 
 WORDS = ("March", "Monday", "Germany", "week")
 """Words whose neighbors the map shows."""
@@ -35,5 +33,4 @@ def draw_all(example: Example, folder: Path) -> None:
     for old in folder.glob("*.svg"):
         old.unlink()
     for name, figure in FIGURES.items():
-        with figure_style():
-            save(figure(example), folder / f"{name}.svg")
+        save(figure(example), folder / f"{name}.svg")

@@ -1,5 +1,6 @@
 """Figures as files: text is text, the same figure is the same file, nothing in a token can break it."""
 
+import inspect
 import re
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import sightline
 from sightline.errors import InputError
-from sightline.tracing.figures import KINDS, draw, save, style
+from sightline.tracing.figures import KINDS, attention_matrix, draw, save, style
 from sightline.tracing.figures import label as label_module
 from sightline.tracing.figures.label import escape_invisible, label
 
@@ -116,6 +117,21 @@ def test_style_of_others_is_left_alone_and_has_no_say(tmp_path):
         save(draw("matrix", trace), tmp_path / "styled.svg")
         assert dict(matplotlib.rcParams) == before
     assert (tmp_path / "styled.svg").read_bytes() == (tmp_path / "plain.svg").read_bytes()
+
+
+def test_figure_is_the_same_by_its_kind_or_by_its_function(tmp_path):
+    """`draw` adds nothing to a figure: neither an option nor the style."""
+    trace = translation(sentence(5), sentence(4))
+    for name, figure in {"kind": draw("matrix", trace, layer=0), "function": attention_matrix(trace, layer=0)}.items():
+        save(figure, tmp_path / f"{name}.svg")
+    assert (tmp_path / "function.svg").read_bytes() == (tmp_path / "kind.svg").read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_shows_its_options_to_editors(kind):
+    _, *options = inspect.signature(KINDS[kind]).parameters.values()
+    assert {"title", "width"} <= {option.name for option in options}
+    assert {option.kind for option in options} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 def test_nobody_loads_pyplot_or_a_screen():

@@ -6,8 +6,9 @@
     positions         position encodings                         embedding_map   word vectors by PCA, with neighbors
     residual_stream   one token's vector at every stage of a layer (from Python only)
 
-`draw` makes a figure by its kind, `save` writes it. Importing this package loads matplotlib: import it only where a
-figure is drawn.
+Each is a function with its own options, as defined in the module of the same name. `draw` calls one by its kind, as the
+command line does; `save` writes a figure. Importing this package loads matplotlib: import it only where a figure is
+drawn.
 """
 
 from collections.abc import Callable
@@ -29,11 +30,29 @@ from sightline.tracing.figures.embedding_map import HasWordVectors, embedding_ma
 from sightline.tracing.figures.heads import heads
 from sightline.tracing.figures.label import missing_glyphs
 from sightline.tracing.figures.positions import positions
+from sightline.tracing.figures.residual_stream import residual_stream
 from sightline.tracing.figures.style import COLUMN, DPI, PAGE, figure_style
 from sightline.tracing.position_encodings import HasModel
 from sightline.tracing.trace import Trace
 
-__all__ = ["COLUMN", "KINDS", "MODEL_KINDS", "PAGE", "default_kind", "draw", "save"]
+__all__ = [
+    "COLUMN",
+    "KINDS",
+    "MODEL_KINDS",
+    "PAGE",
+    "attention_both",
+    "attention_lines",
+    "attention_matrix",
+    "beam_tree",
+    "calculation",
+    "default_kind",
+    "draw",
+    "embedding_map",
+    "heads",
+    "positions",
+    "residual_stream",
+    "save",
+]
 
 KINDS: dict[str, Callable[..., Figure]] = {
     "attention": attention_both,
@@ -59,17 +78,17 @@ def default_kind(trace: Trace, *, chosen: bool = False) -> str:
 
 
 def draw(kind: str, drawn_from: Trace | Model | HasModel | HasWordVectors, **options: Any) -> Figure:
-    """Draw a figure, from a trace or (`MODEL_KINDS`) from a model or pipeline.
+    """Draw a figure by its kind, from a trace or (`MODEL_KINDS`) from a model or pipeline.
 
-    Every kind takes `title`, and `width` in inches (COLUMN or PAGE). `attention` (cross, decoder, encoder or a full
-    name), `layer` and `head` select an attention; `words=True` shows words instead of tokens.
+    `options` are those of the function in `KINDS`. Every kind takes `title`, and `width` in inches (COLUMN or PAGE).
+    `attention` (cross, decoder, encoder or a full name), `layer` and `head` select an attention; `words=True` shows
+    words instead of tokens.
     """
     if kind not in KINDS:
         raise InputError(unknown_name(kind, list(KINDS), what="figure"))
     if (kind in MODEL_KINDS) == isinstance(drawn_from, Trace) and kind != "positions":
         raise InputError(f"the figure {kind!r} is drawn from a {'model' if kind in MODEL_KINDS else 'trace'}")
-    with figure_style():
-        return KINDS[kind](drawn_from, **options)
+    return KINDS[kind](drawn_from, **options)
 
 
 def save(figure: Figure, path: Path | str) -> str:

@@ -6,7 +6,7 @@ from sightline.tracing.figures.attention_lines import NOTE, LinesPanel
 from sightline.tracing.figures.attention_matrix import MatrixPanel, thinning_note
 from sightline.tracing.figures.attention_view import select_attention
 from sightline.tracing.figures.canvas import BAR, Canvas
-from sightline.tracing.figures.style import MARGIN, PAGE
+from sightline.tracing.figures.style import MARGIN, PAGE, figure_style
 from sightline.tracing.trace import Trace
 
 BETWEEN = 0.3
@@ -14,6 +14,7 @@ LINES_SHARE = 0.42
 """Share of the width for the lines."""
 
 
+@figure_style()
 def attention_both(
     trace: Trace,
     *,

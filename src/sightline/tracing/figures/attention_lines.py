@@ -13,7 +13,18 @@ from sightline.tracing.figures.attention_matrix import thinning_note, write
 from sightline.tracing.figures.attention_view import AttentionView, select_attention
 from sightline.tracing.figures.canvas import Canvas
 from sightline.tracing.figures.label import fit_labels, fit_text, label, max_text_width, text_width
-from sightline.tracing.figures.style import COLUMN, INK, LABEL, LINES, MARGIN, MAX_HEIGHT, QUIET, SMALL, weight_scale
+from sightline.tracing.figures.style import (
+    COLUMN,
+    INK,
+    LABEL,
+    LINES,
+    MARGIN,
+    MAX_HEIGHT,
+    QUIET,
+    SMALL,
+    figure_style,
+    weight_scale,
+)
 from sightline.tracing.tokenized_text import Token, Word
 from sightline.tracing.trace import Trace
 
@@ -123,6 +134,7 @@ def curve(left: float, right: float, width: float) -> Path:
     return Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
 
 
+@figure_style()
 def attention_lines(
     trace: Trace,
     *,

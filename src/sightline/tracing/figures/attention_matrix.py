@@ -18,6 +18,7 @@ from sightline.tracing.figures.style import (
     QUIET,
     SMALL,
     WEIGHTS,
+    figure_style,
     weight_scale,
 )
 from sightline.tracing.trace import Trace
@@ -113,6 +114,7 @@ def frame(axes: Axes, n_rows: int, n_columns: int) -> None:
     axes.plot(x, y, color=FAINT, linewidth=0.6, clip_on=False)
 
 
+@figure_style()
 def attention_matrix(
     trace: Trace,
     *,

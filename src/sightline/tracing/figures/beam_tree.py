@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from sightline.errors import InputError
 from sightline.tracing.figures.canvas import Canvas
 from sightline.tracing.figures.label import fit_text, label, text_width
-from sightline.tracing.figures.style import INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT
+from sightline.tracing.figures.style import INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT, figure_style
 from sightline.tracing.trace import Trace
 from sightline.tracing.tree import Node, Tree
 
@@ -63,6 +63,7 @@ class TreeLayout:
         return self.line > SHORT_LINE
 
 
+@figure_style()
 def beam_tree(trace: Trace, *, title: str | None = None, width: int | float = PAGE) -> Figure:
     """Draw the hypotheses of a beam search."""
     if trace.tree is None or not trace.tree.nodes:

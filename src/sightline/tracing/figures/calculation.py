@@ -31,6 +31,7 @@ from sightline.tracing.figures.style import (
     SMALL,
     VALUE,
     WEIGHT,
+    figure_style,
     signed_scale,
 )
 from sightline.tracing.tokenized_text import Token
@@ -108,6 +109,7 @@ def kv_head_index(trace: Trace, head: int, index: int, *, n_kept: int) -> int:
     return index
 
 
+@figure_style()
 def calculation(
     trace: Trace,
     *,

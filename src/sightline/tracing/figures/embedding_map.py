@@ -16,7 +16,7 @@ from torch import Tensor
 from sightline.errors import InputError
 from sightline.tracing.figures.canvas import Canvas
 from sightline.tracing.figures.label import POINTS, fit_text, label, text_width
-from sightline.tracing.figures.style import FAINT, INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT
+from sightline.tracing.figures.style import FAINT, INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT, figure_style
 from sightline.tracing.pca import project, unit_vectors
 
 WORDS, NEIGHBORS, LISTS = 300, 5, 6
@@ -67,6 +67,7 @@ class HasWordVectors(Protocol):
         """Return the words nearest to a word, nearest first."""
 
 
+@figure_style()
 def embedding_map(
     pipeline: HasWordVectors,
     *,

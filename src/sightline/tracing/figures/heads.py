@@ -16,7 +16,17 @@ from sightline.tracing.figures.attention_view import (
     resolve_attention,
 )
 from sightline.tracing.figures.canvas import BAR, Canvas
-from sightline.tracing.figures.style import LABEL, MARGIN, MAX_HEIGHT, PAGE, QUIET, SMALL, WEIGHTS, weight_scale
+from sightline.tracing.figures.style import (
+    LABEL,
+    MARGIN,
+    MAX_HEIGHT,
+    PAGE,
+    QUIET,
+    SMALL,
+    WEIGHTS,
+    figure_style,
+    weight_scale,
+)
 from sightline.tracing.trace import Trace
 
 MAX_SIDE, READABLE_SIDE = 1.6, 0.4
@@ -30,6 +40,7 @@ GAP = 0.12
 """Gap between two matrices, as a share of a cell."""
 
 
+@figure_style()
 def heads(trace: Trace, *, attention: str | None = None, title: str | None = None, width: int | float = PAGE) -> Figure:
     """Draw every head of every layer as a small matrix; `attention` (cross, decoder, encoder) selects one kind."""
     groups = group_attentions(trace)

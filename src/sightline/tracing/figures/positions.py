@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from sightline.errors import InputError
 from sightline.model import Model
 from sightline.tracing.figures.canvas import Canvas
-from sightline.tracing.figures.style import INK, LABEL, PAGE, POSITION, QUIET, SIGNED, signed_scale
+from sightline.tracing.figures.style import INK, LABEL, PAGE, POSITION, QUIET, SIGNED, figure_style, signed_scale
 from sightline.tracing.position_encodings import HasModel, position_encodings, similarities, sinusoids
 from sightline.tracing.trace import Trace
 
@@ -53,6 +53,7 @@ def default_dimensions(width: int) -> list[int]:
     return sorted({min(width - 1, int(width * share)) & ~1 for share in (0.0, 0.14, 0.28, 0.5)})
 
 
+@figure_style()
 def positions(
     drawn_from: Trace | Model | HasModel,
     *,

@@ -19,6 +19,7 @@ from sightline.tracing.figures.style import (
     QUIET,
     SIGNED,
     SMALL,
+    figure_style,
     signed_scale,
 )
 from sightline.tracing.trace import Trace
@@ -66,6 +67,7 @@ def layer_stages(trace: Trace, tower: str, layer: int) -> dict[str, str]:
     return found
 
 
+@figure_style()
 def residual_stream(
     trace: Trace,
     *,

@@ -108,7 +108,10 @@ def settings() -> dict[str, Any]:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Apply our matplotlib style, and restore the previous one after; one figure at a time."""
+    """Apply our matplotlib style, and restore the previous one after; one figure at a time.
+
+    As a decorator, it applies the style during every call of a function, whose signature it keeps.
+    """
     with LOCK, warnings.catch_warnings(), matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(settings())  # type: ignore[arg-type]
