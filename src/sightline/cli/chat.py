@@ -6,18 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sightline.cli.loading import open_pipeline
-from sightline.cli.options import (
-    AsJson,
-    Beam,
-    MaxTokens,
-    MinP,
-    ModelFolder,
-    Seed,
-    Temperature,
-    TopK,
-    TopP,
-    decoding_overrides,
-)
+from sightline.cli.options import SAMPLING, AsJson, ModelFolder, with_decoding
 from sightline.cli.output import put, put_json, put_line
 from sightline.cli.texts import add_location, read_blocks
 from sightline.errors import InputError
@@ -29,17 +18,8 @@ PROMPT, QUIT, RESET = "> ", "/quit", "/reset"
 WELCOME = "Type a message. /reset clears the history, /quit (or Ctrl-D) ends.\n"
 
 
-def chat(
-    model: ModelFolder,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    beam: Beam = None,
-    seed: Seed = None,
-    as_json: AsJson = False,
-) -> None:
+@with_decoding(*SAMPLING, after="model")
+def chat(model: ModelFolder, as_json: AsJson = False, **decoding: object) -> None:
     """Chat with a model that keeps the history of the conversation.
 
     On a terminal, it prompts for messages; the arrow keys recall earlier ones. From a pipe or a file, each line gets
@@ -53,10 +33,7 @@ def chat(
     """
     from sightline.pipelines import Chat
 
-    session = ChatSession(
-        open_pipeline(model, Chat),
-        decoding_overrides(max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam_size=beam, seed=seed),
-    )
+    session = ChatSession(open_pipeline(model, Chat), decoding)
     if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
         run_interactive(session)
         return
@@ -76,8 +53,8 @@ def chat(
 class ChatSession:
     """One conversation and its decoding options."""
 
-    def __init__(self, model: "Chat", options: dict[str, object]) -> None:
-        self._model, self._options = model, options
+    def __init__(self, model: "Chat", decoding: dict[str, object]) -> None:
+        self._model, self._decoding = model, decoding
         self._conversation = model.conversation()
 
     def reply(self, line: str) -> str:
@@ -85,7 +62,7 @@ class ChatSession:
         if line.strip() == RESET:
             self._conversation = self._model.conversation()
             return ""
-        return self._conversation.say(line, **self._options)
+        return self._conversation.say(line, **self._decoding)
 
 
 def run_interactive(session: ChatSession) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sightline.cli.heldout import HeldOut
-from sightline.cli.options import Beam, From, LengthPenalty, ModelFolder, To, drop_unset
+from sightline.cli.options import BEAM_SEARCH, From, ModelFolder, To, with_decoding
 from sightline.cli.output import put_json, put_line
 from sightline.cli.progress import show_status
 from sightline.cli.translate import check_languages
@@ -29,6 +29,7 @@ TEST_SETS = {
 """Test-set options of each pipeline, by class name."""
 
 
+@with_decoding(*BEAM_SEARCH, after="from_")
 def evaluate(
     model: ModelFolder,
     source: Annotated[Path | None, typer.Option(metavar="F", help="Source file, one text per line.")] = None,
@@ -59,14 +60,13 @@ def evaluate(
     pair: Annotated[bool, typer.Option("--pair", help="Pairs of texts in --labeled: text, pair, label.")] = False,
     to: To = None,
     from_: From = None,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
     tokenize: Annotated[
         BleuTokenizer | None,
         typer.Option(help="Tokenizer of BLEU; none for text that is tokenized already."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Score only the first N examples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    **decoding: object,
 ) -> None:
     """Score a model on a test set.
 
@@ -90,7 +90,8 @@ def evaluate(
     files = {"--source": source, "--target": target, "--tsv": tsv, "--text": text, "--labeled": labeled}
     files["--dialogues"] = dialogues
     others: dict[str, object] = {"--documents": documents, "--context": context, "--tokenize": tokenize}
-    others |= {"--to": to, "--from": from_, "--beam": beam, "--length-penalty": length_penalty}
+    others |= {"--to": to, "--from": from_}
+    others |= {"--beam": decoding.get("beam_size"), "--length-penalty": decoding.get("length_penalty")}
     held_out = HeldOut.of(files, columns=names, pair=pair, limit=limit, others=others)
     pipeline = load(model)
     check_test_set(pipeline, held_out, model)
@@ -103,7 +104,7 @@ def evaluate(
             tokenize=tokenize,
             documents=documents,
             context=context,
-            options=drop_unset(beam_size=beam, length_penalty=length_penalty),
+            decoding=decoding,
         )
     if as_json:
         put_json({"model": str(model), **report.values})
@@ -129,7 +130,7 @@ def score(
     tokenize: BleuTokenizer | None,
     documents: DocumentEnd | None,
     context: int | None,
-    options: dict[str, object],
+    decoding: dict[str, object],
 ) -> "Report":
     """Score a model on a test set of its kind."""
     from sightline.evaluation import (
@@ -150,7 +151,7 @@ def score(
         if isinstance(pipeline, Translator) and not language_column:
             check_languages(pipeline, to, from_)
         sources, targets, *languages = zip(*held_out.pairs(language_column=language_column), strict=True)
-        settings = pipeline.settings(**options)
+        settings = pipeline.settings(**decoding)
         target_language = languages[0] if language_column else to
         return evaluate_translator(pipeline, sources, targets, to=target_language, settings=settings, tokenize=tokenize)
     if isinstance(pipeline, Generator):

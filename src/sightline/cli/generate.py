@@ -6,34 +6,17 @@ from typing import Annotated
 import typer
 
 from sightline.cli.loading import open_pipeline
-from sightline.cli.options import (
-    AsJson,
-    Beam,
-    MaxTokens,
-    MinP,
-    ModelFolder,
-    Seed,
-    Temperature,
-    TopK,
-    TopP,
-    decoding_overrides,
-)
+from sightline.cli.options import SAMPLING, AsJson, ModelFolder, with_decoding
 from sightline.cli.output import put, put_json, put_line
 from sightline.cli.texts import read_text
 
 
+@with_decoding(*SAMPLING, after="prompt")
 def generate(
     model: ModelFolder,
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="Text to continue; default: all of stdin, or nothing.")
     ] = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    beam: Beam = None,
-    seed: Seed = None,
     n: Annotated[
         int, typer.Option("--n", min=1, max=1000, metavar="N", help="Number of texts to generate, one line each.")
     ] = 1,
@@ -41,6 +24,7 @@ def generate(
         list[str] | None, typer.Option(metavar="TEXT", help="Stop string: generation ends before it; may be repeated.")
     ] = None,
     as_json: AsJson = False,
+    **decoding: object,
 ) -> None:
     """Continue a text.
 
@@ -58,19 +42,16 @@ def generate(
 
     generator = open_pipeline(model, Generator)
     text = read_text(prompt)
-    options = decoding_overrides(
-        max_tokens, temperature, top_k=top_k, top_p=top_p, min_p=min_p, beam_size=beam, seed=seed
-    )
     if stop:
-        options["stop"] = tuple(stop)
-    if n > 1 and beam is None:
-        options["do_sample"] = True  # different texts need sampling
+        decoding["stop"] = tuple(stop)
+    if n > 1 and "beam_size" not in decoding:
+        decoding["do_sample"] = True  # different texts need sampling
     if n == 1 and not as_json:
-        for piece in generator.stream(text, **options):
+        for piece in generator.stream(text, **decoding):
             put(piece)
         put("\n")
         return
-    [results] = generator.continuations([text], settings=generator.resolve_settings(n, options))
+    [results] = generator.continuations([text], settings=generator.resolve_settings(n, decoding))
     for number, result in enumerate(results, 1):
         if as_json:
             put_json({"number": number, "prompt": text, **asdict(result)})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli.options import Beam, ModelFolder, To, drop_unset
+from sightline.cli.options import ModelFolder, To, drop_unset, with_decoding
 from sightline.cli.output import put_json
 from sightline.errors import RefusedError
 
@@ -20,6 +20,7 @@ FIGURES = (".svg", ".png")
 ENDINGS = (".html", *FIGURES, ".json")
 
 
+@with_decoding("beam_size", after="words")
 def inspect(
     model: ModelFolder,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Input text.")],
@@ -45,11 +46,11 @@ def inspect(
     ] = None,
     row: Annotated[int | None, typer.Option(min=0, metavar="N", help="Query token of a calculation, from 0.")] = None,
     words: Annotated[bool, typer.Option("--words", help="Show whole words instead of tokens.")] = False,
-    beam: Beam = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title above the figure.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the path and size of the output file as JSON.")
     ] = False,
+    **decoding: Any,
 ) -> None:
     """Trace a model on a text and draw it: attention, candidates, beams, in one file.
 
@@ -72,13 +73,13 @@ def inspect(
     from sightline.pipelines import load
 
     pipeline = load(model)
-    trace_options = drop_unset(to=to, target=target, beam_size=4 if figure == "beam" and beam is None else beam)
+    default = {"beam_size": 4} if figure == "beam" else {}
+    trace_options = {**drop_unset(to=to, target=target), **default, **decoding}
     if ending in FIGURES:
         draw_figure(out, pipeline, text, figure, trace_options, {**options, **drop_unset(title=title)})
     elif ending == ".html":
-        write_page(
-            out, trace_text(pipeline, text, trace_options, head_ablation=True, hypotheses=(beam or 1) > 1), title
-        )
+        hypotheses = decoding.get("beam_size", 1) > 1
+        write_page(out, trace_text(pipeline, text, trace_options, head_ablation=True, hypotheses=hypotheses), title)
     else:
         write(out, trace_text(pipeline, text, trace_options).to_json())
     report_file(out, as_json=as_json)

@@ -8,16 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from sightline.cli.options import replace_keywords
+
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the `**limits` of a command by one option per field of `Limits`."""
     from sightline.serving.limits import Limits
 
-    fixed = [
-        parameter
-        for parameter in inspect.signature(command).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
     options = [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation(field)
@@ -29,9 +26,7 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     def called(*given: Any, **named: Any) -> None:
         command(*given, **named)
 
-    called.__signature__ = inspect.Signature([*fixed, *options])  # type: ignore[attr-defined]
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in (*fixed, *options)}
-    return called
+    return replace_keywords(called, options)
 
 
 def annotation(field: "dataclasses.Field[Any]") -> Any:

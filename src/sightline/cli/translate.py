@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli.loading import open_pipeline
-from sightline.cli.options import AsJson, BatchTokens, Beam, From, LengthPenalty, ModelFolder, Texts, To, drop_unset
+from sightline.cli.options import BEAM_SEARCH, AsJson, BatchTokens, From, ModelFolder, Texts, To, with_decoding
 from sightline.cli.output import put_json, put_line, put_row
 from sightline.cli.progress import show_progress
 from sightline.cli.texts import Text, process_texts, read_blocks
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 WORD = re.compile(r"\S+")
 
 
+@with_decoding(*BEAM_SEARCH, after="from_")
 def translate(
     model: ModelFolder,
     texts: Texts = None,
     to: To = None,
     from_: From = None,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
     n_best: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of translations to print for each text, best first.")
     ] = 1,
@@ -42,6 +41,7 @@ def translate(
     ] = None,
     batch_tokens: BatchTokens = 4096,
     as_json: AsJson = False,
+    **decoding: object,
 ) -> None:
     """Translate texts, or the lines of stdin.
 
@@ -59,7 +59,7 @@ def translate(
 
     translator = open_pipeline(model, Translator)
     check_languages(translator, to, from_)
-    settings = translator.settings(**drop_unset(beam_size=beam, length_penalty=length_penalty, n_best=n_best))
+    settings = translator.settings(n_best=n_best, **decoding)
 
     def work(block: list[Text]) -> "list[list[Translation]]":
         return translator.translations(
