@@ -6,7 +6,7 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines import Chat, pipeline_for
 
-from .tiny import BPE, chat_bundle, precise
+from .tiny import BPE, chat_bundle, precise, record_encoded_texts
 
 HISTORIES = [["the cat"], ["a dog ran", "où", "est la gare"], ["x", ""], ["the", "house"]]
 
@@ -37,6 +37,27 @@ def test_oldest_turn_is_dropped_if_both_are_too_long(chat):
     assert chat.encode_source(["z" * 30, "y" * 30]) == BPE.encode("y" * 30)
     with pytest.raises(InputError, match="the text has 60 tokens, more than the 48"):
         chat.reply(["a", "y" * 60])
+
+
+@pytest.mark.parametrize(
+    "respond",
+    [
+        lambda chat, history: chat.reply(history),
+        lambda chat, history: chat.create_job(history, chat.generation),
+        lambda chat, history: chat.trace(history),
+    ],
+    ids=["reply", "create_job", "trace"],
+)
+def test_text_is_tokenized_once(chat, respond, monkeypatch):
+    texts = record_encoded_texts(monkeypatch)
+    respond(chat, ["the cat", "a dog ran"])
+    assert texts == ["the cat\na dog ran"]
+
+
+def test_context_that_is_too_long_is_tokenized_once_per_length(chat, monkeypatch):
+    texts = record_encoded_texts(monkeypatch)
+    chat.reply(["z" * 30, "y" * 30])
+    assert texts == ["z" * 30 + "\n" + "y" * 30, "y" * 30]
 
 
 def test_conversation_keeps_both_sides(chat):

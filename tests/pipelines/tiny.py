@@ -1,5 +1,8 @@
 """Tiny models for tests: random weights, fixed seeds, real tokenizers."""
 
+from collections.abc import Sequence
+
+import pytest
 import torch
 
 from sightline.bundle import Bundle, TaskConfig
@@ -91,3 +94,21 @@ def classifier_bundle(*, per_word: bool = False) -> Bundle:
     model = tiny_model("bert", MASKING, heads=heads, n_classes=3)
     task_config = TaskConfig("classification", labels=("bad", "fair", "good"), per_word=per_word)
     return Bundle(model, MASKING, task_config=task_config, words=WORDS)
+
+
+def record_encoded_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that will hold every text that any tokenizer encodes, as often as it does."""
+    texts: list[str] = []
+    encode, encode_batch = Tokenizer.encode, Tokenizer.encode_batch
+
+    def record_one(self: Tokenizer, text: str, **options: bool) -> list[int]:
+        texts.append(text)
+        return encode(self, text, **options)
+
+    def record_all(self: Tokenizer, several: Sequence[str], **options: bool) -> list[list[int]]:
+        texts.extend(several)
+        return encode_batch(self, several, **options)
+
+    monkeypatch.setattr(Tokenizer, "encode", record_one)
+    monkeypatch.setattr(Tokenizer, "encode_batch", record_all)
+    return texts

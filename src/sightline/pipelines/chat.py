@@ -8,7 +8,7 @@ from sightline.errors import InputError
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.generation_job import GenerationJob
 from sightline.pipelines.seq2seq import Seq2SeqPipeline
-from sightline.pipelines.tokenized_texts import tokenize_input
+from sightline.pipelines.tokenized_texts import build_tokenized_text
 from sightline.text.dialogue import format_context
 from sightline.tracing import Trace
 from sightline.tracing.tokenized_text import EMPTY_TEXT
@@ -59,25 +59,31 @@ class Chat(Seq2SeqPipeline):
         With a `target`, trace the model forced to give that reply. `options` are those of `tracing.TraceOptions` and
         decoding settings (`beam_size=4`).
         """
-        read = self.source_text([text] if isinstance(text, str) else text)
-        return self.trace_source(tokenize_input(read, self.tokenizer) if read else EMPTY_TEXT, target, options)
+        read, ids = self.fit_context([text] if isinstance(text, str) else text)
+        source = build_tokenized_text(read, ids, self.tokenizer.offsets(read), self.tokenizer) if read else EMPTY_TEXT
+        return self.trace_source(source, target, options)
 
     def encode_source(self, history: Sequence[str]) -> list[int]:
         """Tokenize the source of a reply."""
-        return self.tokenizer.encode(self.source_text(history))
+        return self.fit_context(history)[1]
 
     def source_text(self, history: Sequence[str]) -> str:
         """Return the source of a reply: one turn a line, without the oldest turns if they are too long."""
+        return self.fit_context(history)[0]
+
+    def fit_context(self, history: Sequence[str]) -> tuple[str, list[int]]:
+        """Return the source of a reply, without the oldest turns if they are too long, and its ids."""
         if not history:
             raise InputError("a reply needs at least one turn to reply to")
         if not history[-1].strip():
-            return ""
+            return "", []
         turns = min(self.context_turns, len(history))
-        text = format_context(history, context_turns=turns)
-        while turns > 1 and self.max_length is not None and len(self.tokenizer.encode(text)) > self.max_length:
-            turns -= 1
+        while True:
             text = format_context(history, context_turns=turns)
-        return text
+            ids = self.tokenizer.encode(text)
+            if turns <= 1 or self.max_length is None or len(ids) <= self.max_length:
+                return text, ids
+            turns -= 1
 
 
 class Conversation:

@@ -30,7 +30,7 @@ from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.scoring import text_token_log_probs
 from sightline.pipelines.steps import Interventions, make_hooks, make_step
 from sightline.pipelines.text_streamer import TextStreamer, stream_pieces
-from sightline.pipelines.tokenized_texts import concatenate, tokenize_input, tokenize_output
+from sightline.pipelines.tokenized_texts import build_tokenized_text, concatenate, tokenize_input, tokenize_output
 from sightline.tracing import (
     Choice,
     GPTPass,
@@ -127,7 +127,9 @@ class Generator(Pipeline):
         trace_options, overrides = TraceOptions.of(options, generates=True)
         settings = self.settings(**overrides)
         [context] = self.encode_prompts([text])
-        source = tokenize_input(text, self.tokenizer, before=context[: len(context) - len(self.tokenizer.encode(text))])
+        spans = self.tokenizer.offsets(text)
+        before = [(0, 0)] * (len(context) - len(spans))
+        source = build_tokenized_text(text, context, [*before, *spans], self.tokenizer)
         with self.inference_mode():
             if target is None:
                 output, finish_reason, history = self.generate_target(context, settings, trace_options)

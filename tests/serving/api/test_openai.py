@@ -4,6 +4,7 @@ import openai
 import pytest
 import torch
 
+from pipelines.tiny import BPE, record_encoded_texts
 from sightline.serving import Limits, ServingSettings
 from sightline.serving.service import service
 
@@ -129,6 +130,25 @@ def test_consecutive_messages_of_one_role_are_one_turn(client, models):
     assert merged.usage.prompt_tokens == len(models["talk"].encode_source(turns))
     last = client.chat.completions.create(model="talk", messages=messages[1:3])
     assert last.usage.prompt_tokens == len(models["talk"].encode_source(["the cat sat"]))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_chat_request_is_tokenized_once(client, stream, monkeypatch):
+    """Trimming, checking the length, charging, prefilling and counting usage share the ids."""
+    texts = record_encoded_texts(monkeypatch)
+    turns = [("user", "the cat"), ("assistant", "a dog"), ("user", "ran")]
+    messages = [{"role": role, "content": text} for role, text in turns]
+    options = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    answer = client.chat.completions.create(model="talk", messages=messages, **options)
+    usage = list(answer)[-1].usage if stream else answer.usage
+    assert texts == ["a dog\nran"]
+    assert usage.prompt_tokens == len(BPE.encode(texts[0]))
+
+
+def test_completion_request_is_tokenized_once(client, monkeypatch):
+    texts = record_encoded_texts(monkeypatch)
+    client.completions.create(model="gpt", prompt=["the cat", "a dog"], max_tokens=3)
+    assert texts == ["the cat", "a dog"]
 
 
 def test_the_last_message_must_be_from_the_user(client):
