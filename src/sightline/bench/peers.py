@@ -15,8 +15,6 @@ from sightline.bench.workload import PAD, Workload
 from sightline.model.positions import sinusoid_table
 from sightline.model.transformer import TransformerConfig
 
-Loss = Callable[[], Tensor]
-
 
 def smoothed_loss(logits: Tensor, work: Workload) -> Tensor:
     """Return the usual cross-entropy of padded logits, with label smoothing."""

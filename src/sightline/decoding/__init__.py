@@ -4,25 +4,22 @@
 history; `ContinuousBatch` lets searches of different kinds, started at different times, share every step.
 """
 
-from sightline.decoding.beam import BeamResult, search_beams
+from sightline.decoding.beam import search_beams
 from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
-from sightline.decoding.history import BeamHistory, BeamNode
+from sightline.decoding.history import BeamHistory
 from sightline.decoding.hypothesis import FinishReason, Hypothesis
 from sightline.decoding.request import Request
 from sightline.decoding.search import search, search_for, stream
-from sightline.decoding.search_protocol import NextInputs, Search, StepResult, run_search
+from sightline.decoding.search_protocol import Search, StepResult
 from sightline.decoding.settings import DecodingSettings
 from sightline.decoding.step import State, Step, StepOutput
 
 __all__ = [
     "BeamHistory",
-    "BeamNode",
-    "BeamResult",
     "ContinuousBatch",
     "DecodingSettings",
     "FinishReason",
     "Hypothesis",
-    "NextInputs",
     "Request",
     "Search",
     "SearchUpdate",
@@ -31,7 +28,6 @@ __all__ = [
     "Step",
     "StepOutput",
     "StepResult",
-    "run_search",
     "search",
     "search_beams",
     "search_for",

@@ -5,11 +5,10 @@ from sightline.evaluation.classification import evaluate_classifier
 from sightline.evaluation.masked import evaluate_filler
 from sightline.evaluation.report import Report
 from sightline.evaluation.text import evaluate_text
-from sightline.evaluation.translation import Scores, evaluate_translator, translation_scores
+from sightline.evaluation.translation import evaluate_translator, translation_scores
 
 __all__ = [
     "Report",
-    "Scores",
     "evaluate_chat",
     "evaluate_classifier",
     "evaluate_filler",

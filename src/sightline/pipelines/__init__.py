@@ -23,7 +23,7 @@ from sightline.pipelines.neighbors import Neighbor
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.text_streamer import TextStreamer
 from sightline.pipelines.translator import Translation, Translator
-from sightline.tracing import Link, Trace
+from sightline.tracing import Link
 
 __all__ = [
     "Candidate",
@@ -41,7 +41,6 @@ __all__ = [
     "Neighbor",
     "Pipeline",
     "TextStreamer",
-    "Trace",
     "Translation",
     "Translator",
     "load",

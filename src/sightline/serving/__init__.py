@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from sightline.serving.address import bind, url_of
     from sightline.serving.app import Application, charge, create_app
     from sightline.serving.body import Body, accepts_form
-    from sightline.serving.disconnect import cancel_on_disconnect
     from sightline.serving.lifecycle import Lifecycle
     from sightline.serving.limits import Limits, overloaded
     from sightline.serving.metrics import Metrics
@@ -33,7 +32,6 @@ __all__ = [
     "accepts_form",
     "background",
     "bind",
-    "cancel_on_disconnect",
     "charge",
     "create_app",
     "get_context",
@@ -47,7 +45,6 @@ LAZY = {
     "app": ("Application", "charge", "create_app"),
     "body": ("Body", "accepts_form"),
     "request_context": ("get_context",),
-    "disconnect": ("cancel_on_disconnect",),
     "lifecycle": ("Lifecycle",),
     "limits": ("Limits", "overloaded"),
     "metrics": ("Metrics",),

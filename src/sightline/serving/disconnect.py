@@ -41,8 +41,3 @@ class CancelOnDisconnect:
         self.watcher.cancel()
         if self.disconnected and self.task.uncancel() <= self.cancelling and kind is asyncio.CancelledError:
             raise ClientDisconnect from error
-
-
-def cancel_on_disconnect(request: Request) -> CancelOnDisconnect:
-    """Return the context manager, for endpoints that do not belong to a `Router`."""
-    return CancelOnDisconnect(request)

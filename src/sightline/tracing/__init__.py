@@ -14,8 +14,8 @@ from sightline.tracing.alignment import Alignment, Link
 from sightline.tracing.head_ablation import HeadAblation
 from sightline.tracing.likelihood import Choice
 from sightline.tracing.logit_lens import LogitLens
-from sightline.tracing.options import DEFAULT, EVERYTHING, TraceOptions
-from sightline.tracing.passes import BertPass, GPTPass, Pass, TransformerPass
+from sightline.tracing.options import EVERYTHING, TraceOptions
+from sightline.tracing.passes import BertPass, GPTPass, TransformerPass
 from sightline.tracing.run import build_interventions, run_trace
 from sightline.tracing.search import search_with_history
 from sightline.tracing.step import Candidate, Step
@@ -25,7 +25,6 @@ from sightline.tracing.tree import Node, Tree
 from sightline.tracing.word_attention import WordAttention
 
 __all__ = [
-    "DEFAULT",
     "EVERYTHING",
     "Alignment",
     "BertPass",
@@ -36,7 +35,6 @@ __all__ = [
     "Link",
     "LogitLens",
     "Node",
-    "Pass",
     "Step",
     "Token",
     "TokenizedText",
