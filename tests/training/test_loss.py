@@ -1,4 +1,4 @@
-"""The chunked loss must be the plain one, only smaller."""
+"""The chunked loss must be the plain one, only smaller; with R-Drop it must be that of Liang et al. (2021)."""
 
 import pytest
 import torch
@@ -7,8 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from sightline.errors import InputError
 from sightline.training import loss as loss_module
-from sightline.training.loss import chunks, projected_cross_entropy
+from sightline.training.loss import chunks, cross_entropy, projected_cross_entropy
+from sightline.training.objective import Objective
+
+from .examples import TASKS, batch_source_of, model_for
 
 
 def inputs(n_rows: int, *, width: int = 8, n_words: int = 30, seed: int = 0):
@@ -43,7 +47,7 @@ def test_projected_cross_entropy_never_holds_all_logits(monkeypatch):
     monkeypatch.setattr(loss_module, "CHUNK_BYTES", 5 * 30 * 4)
     widths = []
     plain_exp = torch.Tensor.exp_
-    monkeypatch.setattr(torch.Tensor, "exp_", lambda logits: widths.append(logits.size(0)) or plain_exp(logits))
+    monkeypatch.setattr(torch.Tensor, "exp_", lambda logits: widths.append(logits.numel() // 30) or plain_exp(logits))
     hidden, weight, _, targets = inputs(23)
     projected_cross_entropy(hidden, weight, targets)
     assert widths == [5, 5, 5, 5, 3]
@@ -66,6 +70,18 @@ def test_projected_cross_entropy_makes_only_the_gradients_asked_for():
     assert gradient.shape == hidden.shape
     with torch.no_grad():
         assert_close(projected_cross_entropy(hidden, weight, targets), loss.detach())
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 3.0])
+def test_projected_cross_entropy_makes_no_gradients_without_autograd(monkeypatch, r_drop):
+    """Validation needs the value alone."""
+    monkeypatch.setattr(torch.Tensor, "addmm_", None)  # what adds to the gradient of the weights
+    hidden, weight, _, targets = inputs(6)
+    with torch.no_grad():
+        found = projected_cross_entropy(hidden, weight, targets, r_drop=r_drop)
+        assert_close(found, cross_entropy(hidden @ weight.mT, targets, r_drop=r_drop))
+    with pytest.raises(TypeError, match="not callable"):
+        projected_cross_entropy(hidden, weight, targets, r_drop=r_drop)
 
 
 def test_projected_cross_entropy_keeps_its_precision_under_autocast():
@@ -91,6 +107,64 @@ def test_projected_cross_entropy_of_nothing_is_zero():
     loss = projected_cross_entropy(hidden, weight, targets, smoothing=0.1)
     assert loss == 0
     assert torch.autograd.grad(loss, [weight])[0].eq(0).all()
+
+
+def reference_r_drop(logits, targets, *, smoothing, r_drop):
+    """The formula of the paper, by torch's own functions."""
+    p, q = F.log_softmax(logits, dim=1).chunk(2)
+    loss = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    forward = F.kl_div(q, p, log_target=True, reduction="sum")
+    backward = F.kl_div(p, q, log_target=True, reduction="sum")
+    return loss + r_drop * (forward + backward) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
+def test_r_drop_equals_the_formula(monkeypatch, smoothing, with_bias, rows_at_once):
+    """Value and every gradient, whatever the size of the chunks."""
+    monkeypatch.setattr(loss_module, "R_DROP_CHUNK_BYTES", 2 * rows_at_once * 30 * 8)
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(20, 8), (30, 8), (30,)][: 3 if with_bias else 2]
+    leaves = [torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    targets = torch.randint(0, 30, (10,), generator=generator).repeat(2)
+    hidden, weight, bias = leaves if with_bias else (*leaves, None)
+    logits = F.linear(hidden, weight, bias)
+    expected = reference_r_drop(logits, targets, smoothing=smoothing, r_drop=5.0)
+    found = projected_cross_entropy(hidden, weight, targets, bias=bias, smoothing=smoothing, r_drop=5.0)
+    assert_close(found, expected)
+    assert_close(cross_entropy(logits, targets, smoothing=smoothing, r_drop=5.0), expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True
+    ):
+        assert_close(ours, theirs)
+
+
+def test_r_drop_rows_come_in_two_halves():
+    weight = torch.ones(5, 3)
+    assert float(projected_cross_entropy(torch.ones(0, 3), weight, torch.zeros(0).long(), r_drop=1.0)) == 0
+    with pytest.raises(InputError, match="two halves"):
+        projected_cross_entropy(torch.ones(3, 3), weight, torch.zeros(3).long(), r_drop=1.0)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_r_drop_without_dropout_adds_nothing(task):
+    model = model_for(task).eval()
+    for batch in batch_source_of(task).epoch(0):
+        once, twice = (Objective(0.1, 2.5, r_drop=weight)(model, batch) for weight in (0.0, 5.0))
+        assert twice.count == once.count
+        assert_close(twice.total, once.total, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_r_drop_with_dropout_adds_the_divergence(task):
+    model = model_for(task, dropout=0.3).train()
+    batch = batch_source_of(task).epoch(0)[0]
+    losses = []
+    for weight in (1e-9, 5.0):
+        torch.manual_seed(1)
+        losses.append(float(Objective(r_drop=weight)(model, batch).total.detach()))
+    assert losses[1] > losses[0]
 
 
 @settings(deadline=None, derandomize=True)

@@ -1,8 +1,14 @@
-"""Cross-entropy over a large vocabulary, computed together with the projection that makes its logits.
+"""Cross-entropy with label smoothing and R-Drop, for given logits and for a projection to a large vocabulary.
 
 The logits of a whole batch (4,000 tokens × 32,000 entries: half a gigabyte, and as much again for their gradient) never
 exist at once. A chunk of rows is projected, scored, and turned into its part of the gradients right away; backward only
 scales them.
+
+R-Drop (Liang et al. 2021): two passes with different dropout must predict the same distribution. Rows come in two
+halves: row i of the second half is row i of the first, with another dropout. The loss is the cross-entropy of both plus
+the symmetric Kullback–Leibler divergence of their distributions p and q:
+
+    CE(p) + CE(q) + r_drop · ½ [KL(p‖q) + KL(q‖p)]
 """
 
 from collections.abc import Iterator
@@ -12,11 +18,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from sightline.errors import InputError
 
 CHUNK_BYTES = 64 << 20
 """Size of the logits of one chunk. Smaller chunks save memory but make thin, slow matrix products (docs/log.md)."""
+R_DROP_CHUNK_BYTES = 16 << 20
+"""The same for R-Drop: its logits are read a dozen times, so they should fit in the CPU's cache (docs/log.md)."""
+
+
+def cross_entropy(
+    scores: Float[Tensor, "N C"], targets: Int[Tensor, "N"], *, smoothing: float = 0.0, r_drop: float = 0.0
+) -> Float[Tensor, ""]:
+    """Return the sum of the rows' cross-entropy, plus `r_drop` times the divergence of the two halves."""
+    total = F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+    if r_drop:
+        first, second = F.log_softmax(scores, dim=1).chunk(2)
+        total = total + r_drop / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
+    return total
 
 
 def projected_cross_entropy(
@@ -26,15 +46,20 @@ def projected_cross_entropy(
     *,
     bias: Float[Tensor, "V"] | None = None,
     smoothing: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return the sum over tokens of the cross-entropy of hidden · weightᵀ (+ bias), with label smoothing (5.4).
+    """Return the same for the logits hidden · weightᵀ (+ bias), which never exist all at once.
 
-    The smoothed target gives 1 − smoothing to the target token and spreads the rest evenly over the vocabulary.
+    The smoothed target (5.4) gives 1 − smoothing to the target token and spreads the rest evenly over the vocabulary.
     """
     if targets.shape != hidden.shape[:1]:
         raise InputError(f"{targets.numel()} targets do not match {hidden.size(0)} rows")
+    if r_drop and len(targets) % 2:
+        raise InputError(f"R-Drop compares two halves: {len(targets)} rows are an odd number")
+    if not torch.is_grad_enabled():  # autograd would still ask for the gradient of the weights
+        weight, bias = weight.detach(), None if bias is None else bias.detach()
     with torch.autocast(hidden.device.type, enabled=False):  # sums over a vocabulary need the precision of the weights
-        arguments = (hidden.to(weight.dtype), weight, bias, targets, smoothing)
+        arguments = (hidden.to(weight.dtype), weight, bias, targets, smoothing, r_drop)
         loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
 
@@ -48,31 +73,52 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        r_drop: float,
     ) -> Tensor:
-        n_rows, vocab_size = hidden.size(0), weight.size(0)
-        uniform = smoothing / vocab_size
+        n_passes, chunk_bytes = (2, R_DROP_CHUNK_BYTES) if r_drop else (1, CHUNK_BYTES)
+        vocab_size, d_model = weight.shape
+        half, uniform = r_drop / 2, smoothing / vocab_size
+        passes = hidden.view(n_passes, -1, d_model)  # P N E: one pass, or the two of R-Drop
+        targets = targets.view(n_passes, -1, 1)
+        n_rows = passes.size(1)
         wants_hidden, wants_weight, wants_bias, *_ = ctx.needs_input_grad
-        hidden_gradient = torch.empty_like(hidden) if wants_hidden else None
+        hidden_gradient = torch.empty_like(passes) if wants_hidden else None
         weight_gradient = weight.new_empty(weight.shape) if wants_weight else None  # the first chunk fills it
         bias_gradient = torch.zeros_like(bias) if bias is not None and wants_bias else None
-        losses = hidden.new_empty(n_rows)
+        losses = hidden.new_empty(n_passes, n_rows, 1)
         weight_sum = weight.sum(dim=0)  # E
         bias_sum = 0.0 if bias is None else bias.sum()
-        for at in chunks(n_rows, row_bytes=vocab_size * hidden.element_size(), at_once=CHUNK_BYTES):
-            rows, target = hidden[at], targets[at, None]  # C E, C 1
-            logits = rows @ weight.mT if bias is None else torch.addmm(bias, rows, weight.mT)  # C V
-            highest = logits.amax(dim=1, keepdim=True)
-            target_logit = logits.gather(1, target)
+        for at in chunks(n_rows, row_bytes=n_passes * vocab_size * hidden.element_size(), at_once=chunk_bytes):
+            # 1) project
+            rows, target = passes[:, at].flatten(0, 1), targets[:, at]  # PC E, P C 1
+            logits = rows @ weight.mT if bias is None else torch.addmm(bias, rows, weight.mT)
+            logits = logits.view(n_passes, -1, vocab_size)  # P C V
+
+            # 2) score; from here on the memory of the logits holds the exponentials, then the gradient
+            target_logit = logits.gather(2, target)
+            difference = logits[0] - logits[1] if r_drop else None  # C V
+            highest = logits.amax(dim=2, keepdim=True)
             exponentials = logits.sub_(highest).exp_()
-            total = exponentials.sum(dim=1, keepdim=True)  # C 1
-            normalizer = (highest + total.log()).squeeze(1)
-            sum_of_logits = rows @ weight_sum + bias_sum
-            losses[at] = normalizer - (1 - smoothing) * target_logit.squeeze(1) - uniform * sum_of_logits
-            gradient = exponentials.scatter_add_(1, target, (smoothing - 1) * total)  # C V, times total
+            total = exponentials.sum(dim=2, keepdim=True)  # P C 1
+            normalizer = highest + total.log()
+            sum_of_logits = (rows @ weight_sum + bias_sum).view_as(total)
+            loss = normalizer - (1 - smoothing) * target_logit - uniform * sum_of_logits
+            if difference is not None:
+                loss += half * add_divergence_(exponentials, difference, total, normalizer, scale=half)
+            losses[:, at] = loss
+            gradient = exponentials.scatter_add_(2, target, (smoothing - 1) * total)  # times total
+
+            # 3) pass the gradient on
+            gradient, total = gradient.flatten(0, 1), total.flatten(0, 1)  # PC V, PC 1
             if hidden_gradient is not None:
-                torch.mm(gradient, weight, out=hidden_gradient[at])
-                hidden_gradient[at].div_(total).sub_(uniform * weight_sum)
+                by_rows = (gradient @ weight).div_(total).sub_(uniform * weight_sum)
+                hidden_gradient[:, at] = by_rows.view(n_passes, -1, d_model)
             if weight_gradient is not None:
                 weight_gradient.addmm_(gradient.mT, rows / total, beta=0 if at.start == 0 else 1)
             if bias_gradient is not None:
@@ -80,15 +126,44 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         if weight_gradient is not None and smoothing:
             weight_gradient.sub_(uniform * hidden.sum(dim=0))
         if bias_gradient is not None:
-            bias_gradient.sub_(uniform * n_rows)
-        ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
+            bias_gradient.sub_(uniform * hidden.size(0))
+        ctx.save_for_backward(
+            None if hidden_gradient is None else hidden_gradient.flatten(0, 1), weight_gradient, bias_gradient
+        )
         return losses.sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if part is None else part * gradients[0] for part in ctx.saved_tensors)
-        return (*scaled, None, None)
+        return (*scaled, None, None, None)
+
+
+def add_divergence_(
+    exponentials: Float[Tensor, "2 N V"],
+    difference: Float[Tensor, "N V"],
+    total: Float[Tensor, "2 N 1"],
+    normalizer: Float[Tensor, "2 N 1"],
+    *,
+    scale: float,
+) -> Float[Tensor, "2 N 1"]:
+    """Return KL(p‖q) and KL(q‖p) of each row; add `scale` times the gradient of their sum to the exponentials.
+
+    With d = log p − log q, the logits of p have the gradient p (d − KL(p‖q)) + p − q. Log-probabilities differ from
+    logits by one number per row, so d is the difference of the logits minus that of those numbers. `difference` is
+    overwritten.
+    """
+    p, q = exponentials  # each times its total, as the gradient will be
+    offset = normalizer[0] - normalizer[1]  # N 1: d = difference − offset
+    means = torch.bmm(exponentials.transpose(0, 1), difference[:, :, None]).transpose(0, 1) / total  # of the difference
+    divergence = torch.stack((means[0] - offset, offset - means[1]))
+    difference.mul_(scale)
+    of_p = (difference + (1 + scale * (1 - offset - divergence[0]))).mul_(p)
+    of_p.addcmul_(q, total[0] / total[1], value=-scale)
+    of_q = torch.sub(1 + scale * (1 + offset - divergence[1]), difference, out=difference).mul_(q)
+    of_q.addcmul_(p, total[1] / total[0], value=-scale)
+    torch.stack((of_p, of_q), out=exponentials)
+    return divergence
 
 
 def chunks(n_rows: int, *, row_bytes: int, at_once: int) -> Iterator[slice]:

@@ -22,8 +22,7 @@ from sightline.text.batch import (
     TextBatch,
     token_mask,
 )
-from sightline.training.loss import projected_cross_entropy
-from sightline.training.r_drop import cross_entropy, projected_r_drop
+from sightline.training.loss import cross_entropy, projected_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,9 @@ class Objective:
         return Loss(self._projected(hidden, model.output, targets), targets.numel())
 
     def _projected(self, hidden: Float[Tensor, "N E"], output: nn.Linear, targets: Int[Tensor, "N"]) -> Tensor:
-        if self.r_drop:
-            return projected_r_drop(
-                hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing, r_drop=self.r_drop
-            )
-        return projected_cross_entropy(hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing)
+        return projected_cross_entropy(
+            hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing, r_drop=self.r_drop
+        )
 
     def _classes(self, scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> Loss:
         total = cross_entropy(scores, labels, smoothing=self.smoothing, r_drop=self.r_drop)
