@@ -3,13 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from sightline.errors import InputError
 from sightline.training import loss as loss_module
-from sightline.training.loss import chunks, cross_entropy, projected_cross_entropy
+from sightline.training.loss import cross_entropy, projected_cross_entropy
 from sightline.training.objective import Objective
 
 from .examples import TASKS, batch_source_of, model_for
@@ -165,10 +163,3 @@ def test_r_drop_with_dropout_adds_the_divergence(task):
         torch.manual_seed(1)
         losses.append(float(Objective(r_drop=weight)(model, batch).total.detach()))
     assert losses[1] > losses[0]
-
-
-@settings(deadline=None, derandomize=True)
-@given(n_rows=st.integers(0, 200), row_bytes=st.integers(1, 1 << 26))
-def test_chunks_cover_every_row_once(n_rows, row_bytes):
-    runs = chunks(n_rows, row_bytes=row_bytes, at_once=1 << 24)
-    assert [i for at in runs for i in range(n_rows)[at]] == list(range(n_rows))

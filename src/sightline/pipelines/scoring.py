@@ -8,10 +8,10 @@ from torch import Tensor
 
 from sightline.errors import InputError
 from sightline.model import GPT, Transformer
+from sightline.model.logits import iter_logits
 from sightline.pipelines.batches import batch_by_tokens
 from sightline.pipelines.rows import pad_rows
 from sightline.text.batch import token_mask
-from sightline.training.loss import CHUNK_BYTES, chunks
 
 DEFAULT_BLOCK_SIZE = 1_024
 """Tokens per block for a model without a length limit."""
@@ -91,7 +91,7 @@ def gather_log_probs(
 ) -> Float[Tensor, "N"]:
     """Return the log-probability of each target, in chunks: never all logits at once."""
     parts = [
-        model.logits(hidden[at]).float().log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
-        for at in chunks(len(targets), row_bytes=4 * model.output.weight.size(0), at_once=CHUNK_BYTES)
+        logits.log_softmax(dim=1).gather(1, targets[at, None])[:, 0]
+        for at, logits in iter_logits(model.logits, hidden, vocab_size=model.output.out_features)
     ]
     return torch.cat(parts)

@@ -1,4 +1,4 @@
-"""Candidates and log-probabilities from logits, a few rows at a time: the logits of all rows may not fit in memory.
+"""Candidates and log-probabilities from logits, a few rows at a time (see `sightline.model.logits`).
 
 Probabilities are the model's own: the softmax of its logits, before temperature and logits processors.
 """
@@ -11,10 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sightline.decoding.logits_processors import best_tokens
+from sightline.model.logits import iter_logits
 from sightline.tracing.passes import Pass
 from sightline.tracing.step import Candidate, Step
-
-CHUNK_BYTES = 64_000_000
 
 IdToText = Callable[[int], str]
 """Returns the readable text of a token or a class."""
@@ -28,31 +27,24 @@ class Choice:
     id: int | None = None
 
 
-def iter_logits(
+def iter_row_logits(
     forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
 ) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
     """Yield the logits of these rows in chunks, each with the slice of `rows` it covers."""
     if forward_pass.logit_rows == (0,) and forward_pass.n_rows > 1:  # one decision for the whole text
         yield slice(0, len(rows)), forward_pass.logits(hidden).float().expand(-1, len(rows), -1)
         return
-    size = rows_per_chunk(forward_pass, len(hidden)) if rows else 1
-    for start in range(0, len(rows), size):
-        some = hidden[:, list(rows[start : start + size])]
-        yield slice(start, start + some.size(1)), forward_pass.logits(some).float()
+    if rows:
+        _, width = forward_pass.points()["logits"]
+        yield from iter_logits(forward_pass.logits, hidden[:, list(rows)], vocab_size=width)
 
 
 def iter_log_probs(
     forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
 ) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
-    """Yield the log-probabilities of these rows in chunks, as `iter_logits` does."""
-    for part, found in iter_logits(forward_pass, hidden, rows):
+    """Yield the log-probabilities of these rows in chunks, as `iter_row_logits` does."""
+    for part, found in iter_row_logits(forward_pass, hidden, rows):
         yield part, found.log_softmax(dim=-1)
-
-
-def rows_per_chunk(forward_pass: Pass, copies: int) -> int:
-    """Return how many rows of logits fit into one chunk."""
-    width = forward_pass.points()["logits"][1]
-    return max(1, CHUNK_BYTES // (4 * width * copies))
 
 
 def build_steps(
@@ -97,7 +89,7 @@ def gather_log_probs(
     """Return the log-probability of the chosen id at each row, in every copy of the batch."""
     found = [hidden.new_zeros(len(hidden), 0).float()]
     wanted = torch.tensor(list(ids), dtype=torch.long, device=hidden.device)
-    for part, several in iter_logits(forward_pass, hidden, rows):
+    for part, several in iter_row_logits(forward_pass, hidden, rows):
         index = wanted[part].expand(len(several), -1)[:, :, None]
         found.append(several.gather(2, index)[:, :, 0] - several.logsumexp(dim=2))
     return torch.cat(found, dim=1)

@@ -11,7 +11,6 @@ the symmetric Kullback–Leibler divergence of their distributions p and q:
     CE(p) + CE(q) + r_drop · ½ [KL(p‖q) + KL(q‖p)]
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,11 +20,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sightline.errors import InputError
+from sightline.model.logits import CHUNK_BYTES, iter_chunks
 
-CHUNK_BYTES = 64 << 20
-"""Size of the logits of one chunk. Smaller chunks save memory but make thin, slow matrix products (docs/log.md)."""
 R_DROP_CHUNK_BYTES = 16 << 20
-"""The same for R-Drop: its logits are read a dozen times, so they should fit in the CPU's cache (docs/log.md)."""
+"""Size of a chunk with R-Drop: logits are read a dozen times, so they should fit in the CPU's cache (docs/log.md)."""
 
 
 def cross_entropy(
@@ -94,7 +92,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         losses = hidden.new_empty(n_passes, n_rows, 1)
         weight_sum = weight.sum(dim=0)  # E
         bias_sum = 0.0 if bias is None else bias.sum()
-        for at in chunks(n_rows, row_bytes=n_passes * vocab_size * hidden.element_size(), at_once=chunk_bytes):
+        row_bytes = n_passes * vocab_size * hidden.element_size()
+        for at in iter_chunks(n_rows, row_bytes=row_bytes, chunk_bytes=chunk_bytes):
             # 1) project
             rows, target = passes[:, at].flatten(0, 1), targets[:, at]  # PC E, P C 1
             logits = rows @ weight.mT if bias is None else torch.addmm(bias, rows, weight.mT)
@@ -164,9 +163,3 @@ def add_divergence_(
     of_q.addcmul_(p, total[1] / total[0], value=-scale)
     torch.stack((of_p, of_q), out=exponentials)
     return divergence
-
-
-def chunks(n_rows: int, *, row_bytes: int, at_once: int) -> Iterator[slice]:
-    """Yield slices of at most `at_once` bytes of logits; the first may be empty."""
-    step = max(1, at_once // row_bytes)
-    return (slice(start, min(start + step, n_rows)) for start in range(0, max(1, n_rows), step))
