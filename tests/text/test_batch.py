@@ -25,6 +25,14 @@ def test_padding_is_on_the_right_and_nothing_else_changes(rows):
     assert ids.shape == (len(rows), max(len(row) for row in rows))
 
 
+@given(st.lists(st.lists(st.integers(0, 99), max_size=9), max_size=5))
+def test_lists_are_padded_as_arrays_are(rows):
+    arrays = [np.array(row, dtype=np.int32) for row in rows]
+    for ours, theirs in zip(pad(rows), pad(arrays), strict=True):
+        assert ours.dtype == theirs.dtype == torch.int64
+        assert ours.tolist() == theirs.tolist()
+
+
 def test_batch_without_rows_has_its_shape():
     ids, lengths = pad([], pad_id=PAD)
     assert ids.shape == (0, 0)

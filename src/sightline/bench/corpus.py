@@ -13,21 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch import nn
 
 from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.peers import HuggingFaceMarian
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer, TransformerConfig
 from sightline.text import Tokenizer
+from sightline.text.batch import IGNORE_INDEX, pad
 from sightline.text.batch_source import PairBatchSource, RankSlice
 from sightline.text.batching import Batches, BatchSettings
 from sightline.text.counts import Counts
 from sightline.text.encoded_dataset import EncodedDataset
 from sightline.training.objective import Objective
 
-PAD, IGNORED = 0, -100
+PAD = 0
 MEGABATCH = 50
 """Batches that HF's Trainer sorts at once."""
 
@@ -89,9 +89,9 @@ def theirs(
 
     def train_epoch() -> None:
         for numbers in fixed_batches(sentences, batch_sentences, by_length=by_length):
-            inputs = pad([sentences.sources[n] for n in numbers], PAD)
-            labels = pad([[*sentences.targets[n], end] for n in numbers], IGNORED)
-            read = pad([[start, *sentences.targets[n]] for n in numbers], PAD)
+            inputs, _ = pad([sentences.sources[n] for n in numbers], pad_id=PAD)
+            labels, _ = pad([[*sentences.targets[n], end] for n in numbers], pad_id=IGNORE_INDEX)
+            read, _ = pad([[start, *sentences.targets[n]] for n in numbers], pad_id=PAD)
             found = model(input_ids=inputs, attention_mask=(inputs != PAD).long(), decoder_input_ids=read)
             loss = nn.functional.cross_entropy(found.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -111,11 +111,6 @@ def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[l
         parts = [order[at : at + window] for at in range(0, len(order), window)]
         order = [n for part in parts for n in sorted(part, key=lambda n: len(sentences.sources[n]), reverse=True)]
     return [order[at : at + size] for at in range(0, len(order), size)]
-
-
-def pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Pad rows as a collator does."""
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
 def bench_corpus(

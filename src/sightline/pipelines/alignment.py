@@ -12,9 +12,9 @@ from torch import Tensor
 from sightline.model import ActivationCache, Transformer
 from sightline.pipelines.batches import batch_by_tokens
 from sightline.pipelines.detokenizer import DetokenizerState, IncrementalDetokenizer
-from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.steps import last_cross_attention
 from sightline.text import Tokenizer
+from sightline.text.batch import pad
 from sightline.tracing.tokenized_text import Span
 
 
@@ -31,10 +31,10 @@ def compute_cross_attention(
     found: list[Tensor] = [torch.empty(0, 0)] * len(sources)
     lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
     for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
-        source, source_lengths = pad_rows([sources[number] for number in chosen], like=model.output.weight)
+        source, source_lengths = pad([sources[number] for number in chosen], device=model.output.weight.device)
         # A token is predicted at the position before it, the first one at the start token.
-        read, read_lengths = pad_rows(
-            [[start_id, *targets[number][:-1]] for number in chosen], like=model.output.weight
+        read, read_lengths = pad(
+            [[start_id, *targets[number][:-1]] for number in chosen], device=model.output.weight.device
         )
         activations = ActivationCache(point)
         encoder_output = model.encode(source, lengths=source_lengths, packed=True)

@@ -17,9 +17,8 @@ from sightline.errors import InputError
 from sightline.model import Bert
 from sightline.pipelines.batches import BATCH_TOKENS
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.tokenized_texts import build_tokenized_text
-from sightline.text.batch import BertInputs
+from sightline.text.batch import BertInputs, pad
 from sightline.text.encoding import space_words
 from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
 
@@ -63,7 +62,7 @@ class Classifier(Pipeline):
         results = torch.zeros(len(texts), len(self.labels))
         with self.inference_mode():
             for chosen, ids, lengths in self.iterate_batches(rows, batch_tokens=batch_tokens):
-                segments, _ = pad_rows([kinds[number] for number in chosen], like=self.embedding_weight)
+                segments, _ = pad([kinds[number] for number in chosen], device=self.embedding_weight.device)
                 pooled = self.model.pool(self.model(ids, segments=segments, lengths=lengths, packed=True), lengths)
                 results[chosen] = self.model.sequence_classification(pooled).float().softmax(dim=1).cpu()
         return [self.build_classification(row) for row in results]

@@ -26,11 +26,11 @@ from sightline.pipelines.detokenizer import IncrementalDetokenizer
 from sightline.pipelines.generation import Generation, trim_text
 from sightline.pipelines.generation_job import GenerationJob
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.scoring import text_token_log_probs
 from sightline.pipelines.steps import Interventions, make_hooks, make_step
 from sightline.pipelines.text_streamer import TextStreamer, stream_pieces
 from sightline.pipelines.tokenized_texts import build_tokenized_text, concatenate, tokenize_input, tokenize_output
+from sightline.text.batch import pad
 from sightline.tracing import (
     Choice,
     GPTPass,
@@ -215,7 +215,7 @@ class Generator(Pipeline):
         longest = max(len(context) for context in contexts)
         cache = self.model.start(len(contexts), capacity=longest + INITIAL_CAPACITY)
         if longest > 1:
-            ids, lengths = pad_rows([context[:-1] for context in contexts], like=self.embedding_weight)
+            ids, lengths = pad([context[:-1] for context in contexts], device=self.embedding_weight.device)
             _, cache = self.model.step(ids, cache, lengths=lengths, hooks=make_hooks(interventions))
         return cache
 

@@ -19,9 +19,9 @@ from sightline.model import GPT, Bert, Model, Transformer
 from sightline.pipelines.batches import BATCH_TOKENS, batch_by_tokens
 from sightline.pipelines.neighbors import Neighbor, WordList
 from sightline.pipelines.overrides import override_settings
-from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.tokenized_texts import tokenize_input
 from sightline.text import Tokenizer
+from sightline.text.batch import pad
 from sightline.text.special import Role
 from sightline.tracing import BertPass, Trace, TraceOptions, run_trace
 
@@ -132,7 +132,7 @@ class Pipeline:
     ) -> Iterator[tuple[list[int], Int[Tensor, "B T"], Int[Tensor, "B"]]]:
         """Yield the rows in batches: their indices, their ids padded to one length, and their lengths."""
         for chosen in batch_by_tokens([len(row) for row in rows], batch_tokens=batch_tokens):
-            yield chosen, *pad_rows([rows[number] for number in chosen], like=self.embedding_weight)
+            yield chosen, *pad([rows[number] for number in chosen], device=self.embedding_weight.device)
 
     def check_lengths(self, rows: Sequence[Sequence[object]], *, what: str = "text") -> None:
         """Refuse inputs that are too long, naming the first and both lengths."""

@@ -10,8 +10,7 @@ from sightline.errors import InputError
 from sightline.model import GPT, Transformer
 from sightline.model.logits import iter_logits
 from sightline.pipelines.batches import batch_by_tokens
-from sightline.pipelines.rows import pad_rows
-from sightline.text.batch import token_mask
+from sightline.text.batch import pad, token_mask
 
 DEFAULT_BLOCK_SIZE = 1_024
 """Tokens per block for a model without a length limit."""
@@ -38,7 +37,7 @@ def text_token_log_probs(
     blocks = [documents[number][begin : end + 1] for number, begin, _, end in places]
     found: list[Tensor] = [torch.empty(0)] * len(blocks)
     for chosen in batch_by_tokens([len(block) - 1 for block in blocks], batch_tokens=batch_tokens):
-        ids, lengths = pad_rows([blocks[number] for number in chosen], like=model.output.weight)
+        ids, lengths = pad([blocks[number] for number in chosen], device=model.output.weight.device)
         read, targets, lengths = ids[:, :-1], ids[:, 1:], lengths - 1
         hidden = model.decode(read, lengths=lengths, packed=True)
         known = torch.tensor([places[number][2] - places[number][1] for number in chosen], device=read.device)
@@ -75,8 +74,8 @@ def target_token_log_probs(
     found: list[Tensor] = [torch.empty(0)] * len(targets)
     lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
     for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
-        read, read_lengths = pad_rows([sources[number] for number in chosen], like=model.output.weight)
-        ids, sizes = pad_rows([[start_id, *targets[number]] for number in chosen], like=model.output.weight)
+        read, read_lengths = pad([sources[number] for number in chosen], device=model.output.weight.device)
+        ids, sizes = pad([[start_id, *targets[number]] for number in chosen], device=model.output.weight.device)
         inputs, labels, sizes = ids[:, :-1], ids[:, 1:], sizes - 1
         encoder_output = model.encode(read, lengths=read_lengths, packed=True)
         hidden = model.decode(inputs, encoder_output, lengths=sizes, packed=True)

@@ -29,7 +29,6 @@ from sightline.pipelines.detokenizer import IncrementalDetokenizer
 from sightline.pipelines.generation import Generation, trim_text
 from sightline.pipelines.generation_job import GenerationJob
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.rows import pad_rows
 from sightline.pipelines.scoring import target_token_log_probs
 from sightline.pipelines.steps import (
     Interventions,
@@ -39,6 +38,7 @@ from sightline.pipelines.steps import (
 )
 from sightline.pipelines.tokenized_texts import build_tokenized_text, tokenize_input, tokenize_output
 from sightline.text import Tokenizer
+from sightline.text.batch import pad
 from sightline.tracing import (
     Choice,
     TokenizedText,
@@ -113,7 +113,7 @@ class Seq2SeqPipeline(Pipeline):
 
     def prefill(self, sources: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> DecoderState:
         """Encode the sources and return the decoder's initial state."""
-        ids, lengths = pad_rows(sources, like=self.embedding_weight)
+        ids, lengths = pad(sources, device=self.embedding_weight.device)
         encoder_output = self.model.encode(ids, lengths=lengths, packed=True, hooks=make_hooks(interventions))
         return self.model.start(encoder_output)
 

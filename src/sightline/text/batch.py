@@ -165,13 +165,19 @@ def truncate_pair(
     return first[:for_first], second[: room - for_first]
 
 
-def pad(rows: Rows, *, pad_id: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
-    """Return rows of ids as one grid, padded on the right, and their lengths."""
+def pad(
+    rows: Sequence[Sequence[int]] | Rows, *, pad_id: int = 0, device: torch.device | None = None
+) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B"]]:
+    """Return rows of ids as one grid, padded on the right, and their lengths.
+
+    To a model that is given the lengths the padding id does not matter: they mask it, and nothing attends to it.
+    """
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
     grid = np.full((len(rows), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
     if len(rows):
-        grid[np.arange(grid.shape[1]) < lengths[:, None]] = np.concatenate(rows)
-    return torch.from_numpy(grid), torch.from_numpy(lengths)
+        ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")  # an empty list counts as floats
+        grid[np.arange(grid.shape[1]) < lengths[:, None]] = ids
+    return torch.from_numpy(grid).to(device), torch.from_numpy(lengths).to(device)
 
 
 def token_mask(ids: Shaped[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:

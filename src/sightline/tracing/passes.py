@@ -16,6 +16,7 @@ from sightline.model.bert import Head
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.packing import Layout
 from sightline.model.transformer import EncoderOutput
+from sightline.text.batch import pad
 from sightline.tracing.hook_points import Points, tower_points
 
 
@@ -66,15 +67,14 @@ class Pass(ABC):
         last = "residual" if self.model.config.pre_norm else "norm"
         return [f"{self.tower}.{layer}.feed_forward.{last}" for layer in range(self.n_layers)]
 
-    def pad_rows(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
-        """Return rows of ids as a right-padded batch; under a causal mask no row sees the padding."""
-        longest = max(map(len, rows))
-        return torch.cat([self.ids([*row, *[0] * (longest - len(row))], 1) for row in rows])
-
     def ids(self, row: Sequence[int], copies: int) -> Int[Tensor, "copies T"]:
         """Return ids as a batch of copies on the model's device."""
-        device = next(self.model.parameters()).device
-        return torch.tensor([list(row)], dtype=torch.long, device=device).expand(copies, -1)
+        return torch.tensor([list(row)], dtype=torch.long, device=self.device).expand(copies, -1)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
 
 
 class DecoderPass(Pass):
@@ -84,7 +84,10 @@ class DecoderPass(Pass):
 
     @abstractmethod
     def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
-        """Run the decoder on other inputs, as one right-padded batch, for the sake of the hooks."""
+        """Run the decoder on other inputs, as one batch, for the sake of the hooks.
+
+        Under a causal mask no row sees the padding on its right.
+        """
 
 
 class TransformerPass(DecoderPass):
@@ -116,7 +119,8 @@ class TransformerPass(DecoderPass):
     def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
         """Decode other inputs for the same source."""
         encoder_output = repeat_output(self.model.encode(self.ids(self.source, 1), hooks=hooks), len(rows))
-        self.model.decode(self.pad_rows(rows), encoder_output, hooks=hooks)
+        ids, _ = pad(rows, device=self.device)
+        self.model.decode(ids, encoder_output, hooks=hooks)
 
     def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies n V"]:
         """Return the logits of the next token at each row."""
@@ -149,7 +153,8 @@ class GPTPass(DecoderPass):
 
     def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
         """Run the decoder on other inputs."""
-        self.model.decode(self.pad_rows(rows), hooks=hooks)
+        ids, _ = pad(rows, device=self.device)
+        self.model.decode(ids, hooks=hooks)
 
     def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies n V"]:
         """Return the logits of the next token at each row."""
