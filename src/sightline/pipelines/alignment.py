@@ -10,11 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sightline.model import ActivationCache, Transformer
-from sightline.pipelines.batches import batch_by_tokens
 from sightline.pipelines.detokenizer import DetokenizerState, IncrementalDetokenizer
+from sightline.pipelines.scoring import teacher_force
 from sightline.pipelines.steps import last_cross_attention
 from sightline.text import Tokenizer
-from sightline.text.batch import pad
 from sightline.tracing.tokenized_text import Span
 
 
@@ -28,17 +27,11 @@ def compute_cross_attention(
 ) -> list[Float[Tensor, "..."]]:
     """Return the last layer's cross-attention for each pair, heads averaged, in one pass with the target given."""
     point = last_cross_attention(model)
-    found: list[Tensor] = [torch.empty(0, 0)] * len(sources)
-    lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-    for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
-        source, source_lengths = pad([sources[number] for number in chosen], device=model.output.weight.device)
-        # A token is predicted at the position before it, the first one at the start token.
-        read, read_lengths = pad(
-            [[start_id, *targets[number][:-1]] for number in chosen], device=model.output.weight.device
-        )
-        activations = ActivationCache(point)
-        encoder_output = model.encode(source, lengths=source_lengths, packed=True)
-        model.decode(read, encoder_output, lengths=read_lengths, packed=True, hooks=activations)
+    activations = ActivationCache(point)
+    found = [torch.empty(0, len(source)) for source in sources]
+    for chosen, *_ in teacher_force(
+        model, sources, targets, start_id=start_id, batch_tokens=batch_tokens, hooks=activations
+    ):
         weights = activations[point].mean(dim=1).cpu()  # B T S
         for row, number in enumerate(chosen):
             found[number] = weights[row, : len(targets[number]), : len(sources[number])]

@@ -1,4 +1,4 @@
-"""Scoring: log-probabilities of given tokens, in running text or in the target of a source."""
+"""Scoring: log-probabilities of given tokens, in running text or in the target of a source (teacher forcing)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sightline.errors import InputError
 from sightline.model import GPT, Transformer
+from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.logits import iter_logits
 from sightline.pipelines.batches import batch_by_tokens
 from sightline.text.batch import pad, token_mask
@@ -72,17 +73,37 @@ def target_token_log_probs(
 ) -> list[Float[Tensor, "..."]]:
     """Return, for each target, the log-probability of every id, given its source and the ids before it."""
     found: list[Tensor] = [torch.empty(0)] * len(targets)
-    lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-    for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
-        read, read_lengths = pad([sources[number] for number in chosen], device=model.output.weight.device)
-        ids, sizes = pad([[start_id, *targets[number]] for number in chosen], device=model.output.weight.device)
-        inputs, labels, sizes = ids[:, :-1], ids[:, 1:], sizes - 1
-        encoder_output = model.encode(read, lengths=read_lengths, packed=True)
-        hidden = model.decode(inputs, encoder_output, lengths=sizes, packed=True)
-        likely = gather_log_probs(model, hidden, labels[token_mask(labels, sizes)]).cpu()
-        for number, part in zip(chosen, torch.split(likely, sizes.tolist()), strict=True):
+    for chosen, hidden, labels in teacher_force(model, sources, targets, start_id=start_id, batch_tokens=batch_tokens):
+        likely = gather_log_probs(model, hidden, labels).cpu()
+        sizes = [len(targets[number]) for number in chosen]
+        for number, part in zip(chosen, torch.split(likely, sizes), strict=True):
             found[number] = part
     return found
+
+
+def teacher_force(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    start_id: int,
+    batch_tokens: int,
+    hooks: NoHooks = NO_HOOKS,
+) -> Iterator[tuple[list[int], Float[Tensor, "N E"], Int[Tensor, "N"]]]:
+    """Run the model with the targets given (teacher forcing); yield batches of them, those without tokens left out.
+
+    A batch is the indices of its targets, the output of the decoder at all their positions, and the ids to predict
+    there: a token is predicted at the position before it, the first one at the start token.
+    """
+    device = model.output.weight.device
+    lengths = [len(source) + len(target) if target else 0 for source, target in zip(sources, targets, strict=True)]
+    for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens):
+        source, source_lengths = pad([sources[number] for number in chosen], device=device)
+        target, target_lengths = pad([[start_id, *targets[number]] for number in chosen], device=device)
+        inputs, labels, target_lengths = target[:, :-1], target[:, 1:], target_lengths - 1
+        encoder_output = model.encode(source, lengths=source_lengths, packed=True, hooks=hooks)
+        hidden = model.decode(inputs, encoder_output, lengths=target_lengths, packed=True, hooks=hooks)
+        yield chosen, hidden, labels[token_mask(labels, target_lengths)]
 
 
 def gather_log_probs(
