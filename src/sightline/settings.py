@@ -18,11 +18,21 @@ from sightline.renames import new_setting, new_values
 Settings = TypeVar("Settings")
 
 
-def from_mapping(kind: type[Settings], mapping: Mapping[str, object], *, where: str = "settings") -> Settings:
-    """Build `kind` from a mapping; raise one `SettingsError` that lists every problem."""
+def from_mapping(
+    kind: type[Settings],
+    mapping: Mapping[str, object],
+    *,
+    where: str = "settings",
+    what: str = "setting",
+    complete: bool = False,
+) -> Settings:
+    """Build `kind` from a mapping; raise one `SettingsError` that lists every problem.
+
+    With `complete`, a field with a default must be there too. `what` is what messages call a field.
+    """
     hints = get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(cast("Any", kind)) if field.init}
-    problems = [unknown_name(name, fields, what="setting") for name in mapping if name not in fields]
+    problems = [unknown_name(name, fields, what=what) for name in mapping if name not in fields]
     values = {}
     for name, field in fields.items():
         if name in mapping:
@@ -30,7 +40,7 @@ def from_mapping(kind: type[Settings], mapping: Mapping[str, object], *, where: 
                 values[name] = convert(mapping[name], hints[name])
             except SettingsError as error:
                 problems.append(f"{name}: {error}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        elif complete or (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING):
             problems.append(f"{name} is missing")
     if problems:
         raise SettingsError(f"{where}: {'; '.join(problems)}")

@@ -14,7 +14,7 @@ from sightline.errors import ModelFileError, RefusedError, SettingsError, Sightl
 from sightline.training.averaging import average_files
 from sightline.training.checkpoint import load, resume, save
 from sightline.training.retention import list_checkpoints
-from sightline.training.state import Progress
+from sightline.training.state import LoopState, Progress, RunningSums
 
 from .toy import SETTINGS, fingerprint, new_state, train
 
@@ -37,12 +37,17 @@ def names(folder: Path) -> list[str]:
 def test_checkpoint_brings_everything_back(tmp_path):
     state = trained(5)  # in the middle of an accumulation
     state.progress = replace(state.progress, skipped=3, seconds=0.1, best_step=1)
+    state.loop = LoopState(tokens=7, validated_step=1, best_selection_key=(-1 / 3, 0.1))
+    state.sums = RunningSums(pending_tokens=3, window_loss=2 / 3, window_tokens=4)
     state.metrics |= {"loss": 1 / 3, "sample": "ein Hund läuft", "none": None}
     path = save(state, tmp_path, keep_checkpoints=3)
     other = new_state(seed=9)
     assert load(other, path) == []
     assert fingerprint(other) == fingerprint(state)
-    assert set(fingerprint(other)) == {"model", "optimizer", "ema", "gradients", "progress", "metrics"}
+    assert set(fingerprint(other)) == {
+        *("model", "optimizer", "ema", "gradients"),
+        *("progress", "loop", "sums", "metrics"),
+    }
 
 
 def test_checkpoint_brings_the_random_generators_back(tmp_path):

@@ -1,17 +1,20 @@
 """The loop: what it does when, and that a run stopped anywhere continues as if it had not been (T4)."""
 
 import dataclasses
+import hashlib
+import json
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from sightline.training import loop
 from sightline.training.averaging import ExponentialMovingAverage
-from sightline.training.checkpoint import resume, save
+from sightline.training.checkpoint import STATE, SUMS, resume, save
 from sightline.training.distributed import Rank
-from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, TrainerContext, train, validated_step
+from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, TrainerContext, train
 from sightline.training.metrics import FILE_NAME, MetricsFile, read_metrics
 from sightline.training.objective import Objective
 from sightline.training.optimizer import make_optimizer
@@ -88,7 +91,7 @@ def run(folder, task, settings=SETTINGS, *, stop_after=None, **options):
     folder.mkdir(exist_ok=True)
     state = new_state(task, settings)
     found = resume(state, folder / CHECKPOINTS)
-    MetricsFile(folder / FILE_NAME).truncate(state.progress.step if found else -1, validated=validated_step(state))
+    MetricsFile(folder / FILE_NAME).truncate(state.progress.step if found else -1, validated=state.loop.validated_step)
     stop = None if stop_after is None else StopAfter(stop_after)
     objective = Objective(0.1, r_drop=settings.r_drop)
     stop_reason = train(state, batch_source_of(task), objective, settings, make_context(folder, stop=stop, **options))
@@ -140,6 +143,37 @@ def test_a_run_that_is_killed_before_any_save_ends_as_one_that_is_not(nth, tmp_p
     again, _ = run(tmp_path / "killed", "pairs", settings)
     assert lasting(again) == lasting(whole)
     assert timeless(read_metrics(tmp_path / "killed" / FILE_NAME)) == timeless(
+        read_metrics(tmp_path / "whole" / FILE_NAME)
+    )
+
+
+def rewrite_as_format_2(path: Path) -> None:
+    """Write the state of a checkpoint as it was in format 2, with the state of the loop among the metrics."""
+    entries = json.loads((path / STATE).read_text(encoding="utf-8"))
+    loop = entries.pop("loop")
+    key = loop.pop("best_selection_key")
+    best = {} if key is None else {"best_selection_key": key[0], "best_tie_break": key[1]}
+    entries["metrics"] |= {"stopping": 1, **loop, "tokens": float(loop["tokens"]), **entries.pop("sums"), **best}
+    (path / STATE).write_text(json.dumps({**entries, "format": 2}), encoding="utf-8")
+    lines = (path / SUMS).read_text(encoding="ascii").splitlines()
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    sums[STATE] = hashlib.sha256((path / STATE).read_bytes()).hexdigest()
+    (path / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()), encoding="ascii")
+
+
+@pytest.mark.parametrize("stop_after", [2, 7, 17, 33])  # before the first validation and after each
+def test_a_checkpoint_of_format_2_resumes_as_if_the_run_had_not_been_stopped(stop_after, tmp_path):
+    settings = replace(SETTINGS, validate_every=4, best_metric="loss")
+    whole, _ = run(tmp_path / "whole", "pairs", settings)
+    stopped, _ = run(tmp_path / "parts", "pairs", settings, stop_after=stop_after)
+    rewrite_as_format_2(list_checkpoints(tmp_path / "parts" / CHECKPOINTS)[-1])
+    again = new_state("pairs", settings)
+    assert resume(again, tmp_path / "parts" / CHECKPOINTS).notes == ()
+    assert fingerprint(again) == fingerprint(stopped)
+    again, stop_reason = run(tmp_path / "parts", "pairs", settings)
+    assert stop_reason == "steps"
+    assert lasting(again) == lasting(whole)
+    assert timeless(read_metrics(tmp_path / "parts" / FILE_NAME)) == timeless(
         read_metrics(tmp_path / "whole" / FILE_NAME)
     )
 

@@ -85,7 +85,7 @@ def train(state: TrainingState, settings: TrainingSettings, *, n_batches: int) -
         loss = summed_loss(state.model, source, target, smoothing=settings.label_smoothing)
         loss.backward()
         losses.append(loss.item().hex())
-        state.metrics["pending_tokens"] = int(state.metrics.get("pending_tokens") or 0) + target[:, 1:].numel()
+        state.sums = replace(state.sums, pending_tokens=state.sums.pending_tokens + target[:, 1:].numel())
         state.progress = advance_progress(state.progress)
         if state.progress.accumulated == settings.gradient_accumulation:
             update(state, settings)
@@ -96,13 +96,13 @@ def update(state: TrainingState, settings: TrainingSettings) -> None:
     step = state.progress.step + 1
     for _, parameter in state.optimizer.named_parameters():
         if parameter.grad is not None:
-            parameter.grad /= state.metrics["pending_tokens"]
+            parameter.grad /= state.sums.pending_tokens
     rate = learning_rate(settings, step, d_model=state.model.config.d_model)
     state.optimizer.update(step, learning_rate=rate, grad_clip=settings.grad_clip)
     state.optimizer.zero_grad()
     if state.ema is not None:
         state.ema.update(state.model, step)
-    state.metrics["pending_tokens"] = 0
+    state.sums = replace(state.sums, pending_tokens=0)
     state.progress = replace(state.progress, step=step, accumulated=0)
 
 
@@ -117,4 +117,4 @@ def digest(tensors: Iterable[Tensor]) -> str:
 def fingerprint(state: TrainingState) -> dict[str, str]:
     """Return the digest of everything a checkpoint must restore."""
     found = {kind: digest(tensors.values()) for kind, tensors in state.tensors().items()}
-    return {**found, "progress": str(state.progress), "metrics": str(state.metrics)}
+    return {**found, **{name: str(getattr(state, name)) for name in ("progress", "loop", "sums", "metrics")}}

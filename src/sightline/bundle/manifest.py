@@ -17,7 +17,7 @@ from sightline.storage import parse_object
 from sightline.text.labels import MAX_LABELS
 
 FORMAT = 2
-"""Format version of every file written; 0.1.0 wrote version 1, with older names."""
+"""Format version of every file written but the state.json of checkpoints; 0.1.0 wrote version 1, with older names."""
 MAX_CONFIG_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
 MAX_REASON = 500
@@ -110,27 +110,27 @@ def format_generation(settings: DecodingSettings) -> str:
 
 
 def read_entries(
-    data: bytes, path: Path, *, migrate: Callable[[Mapping[str, object]], dict[str, object]]
+    data: bytes, path: Path, *, migrate: Callable[[Mapping[str, object]], dict[str, object]], newest: int = FORMAT
 ) -> dict[str, object]:
-    """Read an object of the current format, or of an older one, which `migrate` converts."""
+    """Read an object of the newest format, or of an older one, which `migrate` converts."""
     try:
         entries = parse_object(data)
     except InputError as error:
         raise ModelFileError(path, shorten(str(error))) from None
     if "format" not in entries:
         raise ModelFileError(path, 'has no "format": it was not written by Sightline')
-    check_format(entries["format"], path)
-    return entries if entries["format"] == FORMAT else migrate(entries)
+    check_format(entries["format"], path, newest=newest)
+    return entries if entries["format"] == newest else migrate(entries)
 
 
-def check_format(version: object, path: Path) -> None:
+def check_format(version: object, path: Path, *, newest: int = FORMAT) -> None:
     """Refuse files of a newer format; all older ones are read."""
     if type(version) is not int or version < 1:
         raise ModelFileError(path, f"its format must be an integer from 1, not {str(version)[:60]!r}")
-    if version > FORMAT:
+    if version > newest:
         raise ModelFileError(
             path,
-            f"its format {str(version)[:20]} is newer than this Sightline ({__version__}) can read ({FORMAT}): "
+            f"its format {str(version)[:20]} is newer than this Sightline ({__version__}) can read ({newest}): "
             "update with pip install --upgrade sightline",
         )
 

@@ -1,4 +1,4 @@
-"""Read what 0.1.0 wrote (format 1) as if it had been written today.
+"""Read what 0.1.0 wrote (format 1), and checkpoints of format 2, as if they had been written today.
 
 Each function takes the entries of one kind of file and returns them in today's words. It trusts nothing: what is not
 of the expected shape is handed on as it is, for the reader behind it to refuse.
@@ -10,7 +10,10 @@ from typing import Any
 from sightline.renames import SETTINGS, VALUES, WEIGHTS
 
 CONTROL = {"best_merit": "best_selection_key", "best_tie": "best_tie_break", "stale": "validations_without_improvement"}
-"""What the training loop kept among its metrics."""
+"""What the training loop kept among its metrics, by the names of 0.1.0."""
+LOOP = ("tokens", "validated_step", "validations_without_improvement")
+SUMS = ("pending_tokens", "window_loss", "window_tokens")
+"""What it kept there up to format 2; a number that was not there was 0."""
 TENSOR_FILES = {"average": "ema"}
 """Kinds of tensors in a checkpoint whose file has another name now."""
 
@@ -57,11 +60,17 @@ def migrate_run_record(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migrate_state(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return state.json of a checkpoint."""
-    metrics = entries.get("metrics")
-    if not isinstance(metrics, dict):
+    """Return state.json of a checkpoint, with the state of the loop out of its metrics."""
+    if not isinstance(entries.get("metrics"), dict):
         return dict(entries)
-    return {**entries, "metrics": {CONTROL.get(name, name): value for name, value in metrics.items()}}
+    metrics = {CONTROL.get(name, name): value for name, value in entries["metrics"].items()}
+    metrics.pop("stopping", None)  # every start of the loop set it to 0
+    loop, sums = ({name: metrics.pop(name, 0) for name in names} for names in (LOOP, SUMS))
+    if isinstance(loop["tokens"], float) and loop["tokens"].is_integer():
+        loop["tokens"] = int(loop["tokens"])
+    score, loss = metrics.pop("best_selection_key", None), metrics.pop("best_tie_break", None)
+    loop["best_selection_key"] = None if score is None else [score, loss]
+    return {**entries, "metrics": metrics, "loop": loop, "sums": sums}
 
 
 def migrate_weight(name: str) -> str:

@@ -29,7 +29,7 @@ from sightline.settings import to_mapping
 from sightline.storage import current_folder, lock_run
 from sightline.training import checkpoint
 from sightline.training.distributed import Rank, join_process_group
-from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext, validated_step
+from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import FILE_NAME as METRICS
 from sightline.training.metrics import VALIDATION_LOSS, MetricsFile, read_metrics
@@ -247,7 +247,7 @@ def build_trainer_context(
     """Return the context of the loop, with metrics.jsonl truncated to where the run starts."""
     metrics = MetricsFile(folder / METRICS)
     if rank.is_main:
-        metrics.truncate(first - 1, validated=validated_step(run.state))
+        metrics.truncate(first - 1, validated=run.state.loop.validated_step)
 
     def write_metrics(values: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         if rank.is_main:

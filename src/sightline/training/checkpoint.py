@@ -1,7 +1,7 @@
 """Checkpoints of a run: complete, atomic, verified. A kill at any time leaves the newest one or the one before it.
 
     RUN/checkpoints/step-00000120/
-        state.json              progress, scores, random generators, versions
+        state.json              progress, state of the loop, metrics, random generators, versions
         model.safetensors       the weights; the other kinds of tensors of `state.py` beside it
         SHA256SUMS              digests of all files, as `sha256sum --check` reads them
 
@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO, FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from torch import Tensor
 
 from sightline import __version__
 from sightline.bundle.header import read_header
-from sightline.bundle.manifest import FORMAT, MAX_CONFIG_BYTES, read_entries, shorten, to_json
+from sightline.bundle.manifest import MAX_CONFIG_BYTES, read_entries, shorten, to_json
 from sightline.bundle.migration import TENSOR_FILES, migrate_state
 from sightline.bundle.weights import DTYPES, has_non_finite, write_tensors
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
@@ -32,16 +32,21 @@ from sightline.storage import read_limited, replace_folder
 from sightline.training.environment import describe_changes, environment
 from sightline.training.randomness import RandomStates
 from sightline.training.retention import checkpoint_path, list_checkpoints, prune, remove_leftovers
-from sightline.training.state import OPTIMIZER_STATE, Metric, Progress, TrainingState
+from sightline.training.state import OPTIMIZER_STATE, LoopState, Metric, Progress, RunningSums, TrainingState
 from sightline.training.tensor_file import TensorFile, open_required
 
+FORMAT = 3
+"""Format version of state.json; in version 2 the state of the loop was among the metrics."""
 STATE, SUMS = "state.json", "SHA256SUMS"
 KINDS = ("model", "optimizer", "ema", "gradients")
 FILE_NAMES = (STATE, *(f"{kind}.safetensors" for kind in KINDS))
 OLD_FILE_NAMES = {f"{kind}.safetensors" for kind in TENSOR_FILES}
 SUM = re.compile(r"([0-9a-f]{64})  (\S{1,40})")
 MAX_SUMS_BYTES = 1000
-SECTIONS = ("progress", "metrics", "environment", "random")
+SECTIONS = ("progress", "metrics", "loop", "sums", "environment", "random")
+
+
+Fields = TypeVar("Fields")
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,8 @@ def build_state_entries(state: TrainingState) -> dict[str, object]:
         "format": FORMAT,
         "sightline": __version__,
         "progress": to_mapping(state.progress),
+        "loop": to_mapping(state.loop),
+        "sums": to_mapping(state.sums),
         "metrics": {**state.metrics, **dict.fromkeys(infinite)},
         "optimizer": state.optimizer.kinds,
         "environment": environment(state.model),
@@ -142,9 +149,9 @@ def load(state: TrainingState, path: Path) -> list[str]:
         files = {name: stack.enter_context(open_required(path / name)) for name in sums}
         data = read_limited(files[STATE], path / STATE, max_bytes=MAX_CONFIG_BYTES)
         check_digest(BytesIO(data), path / STATE, sums[STATE])
-        entries = read_entries(data, path / STATE, migrate=migrate_state)
+        entries = read_entries(data, path / STATE, migrate=migrate_state, newest=FORMAT)
         try:
-            progress, metrics, random_states, then = parse(entries)
+            numbers = parse(entries)
         except (InputError, SettingsError) as error:
             raise ModelFileError(path / STATE, shorten(str(error))) from None
         check_optimizer(state, entries.get("optimizer"), path / STATE)
@@ -158,9 +165,10 @@ def load(state: TrainingState, path: Path) -> list[str]:
             check_digest(file.file, file.path, sums[file.path.name])
         tensors = {kind: file.read_all(finite=kind != "gradients") for kind, file in stored.items()}
     state.restore(tensors)
-    state.progress, state.metrics = progress, metrics
-    random_states.restore()
-    changed = describe_changes(then, environment(state.model))
+    state.progress, state.loop, state.sums = numbers.progress, numbers.loop, numbers.sums
+    state.metrics = numbers.metrics
+    numbers.random.restore()
+    changed = describe_changes(numbers.environment, environment(state.model))
     return [changed] if changed else []
 
 
@@ -191,7 +199,19 @@ def check_digest(file: FileIO | BytesIO, path: Path, expected: str) -> None:
         raise ModelFileError(path, f"is damaged: its digest differs from {SUMS}")
 
 
-def parse(entries: Mapping[str, Any]) -> tuple[Progress, dict[str, Metric], RandomStates, dict[str, object]]:
+@dataclass(frozen=True)
+class StateNumbers:
+    """The contents of state.json: all of a training state that is not a tensor."""
+
+    progress: Progress
+    loop: LoopState
+    sums: RunningSums
+    metrics: dict[str, Metric]
+    random: RandomStates
+    environment: dict[str, object]
+
+
+def parse(entries: Mapping[str, Any]) -> StateNumbers:
     """Read the sections of state.json."""
     for section in SECTIONS:
         if not isinstance(entries.get(section), dict):
@@ -199,8 +219,19 @@ def parse(entries: Mapping[str, Any]) -> tuple[Progress, dict[str, Metric], Rand
     metrics: dict[str, Metric] = entries["metrics"]
     if not all(value is None or type(value) in (int, float, str) for value in metrics.values()):
         raise InputError("its metrics must be numbers or text")
-    progress = from_mapping(Progress, entries["progress"], where="progress")
-    return progress, metrics, RandomStates.from_entries(entries["random"]), entries["environment"]
+    return StateNumbers(
+        read_fields(Progress, entries, "progress"),
+        read_fields(LoopState, entries, "loop"),
+        read_fields(RunningSums, entries, "sums"),
+        metrics,
+        RandomStates.from_entries(entries["random"]),
+        entries["environment"],
+    )
+
+
+def read_fields(kind: type[Fields], entries: Mapping[str, Any], section: str) -> Fields:
+    """Read a section of state.json; every field must be there, as a default would resume another run."""
+    return from_mapping(kind, entries[section], where=section, what="field", complete=True)
 
 
 def check_optimizer(state: TrainingState, kinds: object, path: Path) -> None:

@@ -62,18 +62,18 @@ def train(
     epoch = batch_source.epoch(state.progress.epoch)
     context.reporter.begin(total_steps=settings.max_steps, step=state.progress.step)
     state.model.train()
-    state.metrics["stopping"] = 0
-    while (stop_reason := find_stop_reason(state, settings, context, n_batches=len(epoch))) is None:
+    stopping = False
+    while (stop_reason := find_stop_reason(state, settings, context, n_batches=len(epoch), stopping=stopping)) is None:
         loss = forward_backward(state, epoch[state.progress.position], objective, settings)
         accumulate_loss(state, loss)
         state.progress = advance_progress(state.progress, n_batches=len(epoch))
         if state.progress.position == 0:
             epoch = batch_source.epoch(state.progress.epoch)
         if state.progress.accumulated == settings.gradient_accumulation:
-            update(state, settings, context, clock)
+            stopping = update(state, settings, context, clock)
             on_step_end(state, settings, context, clock, n_batches=len(epoch))
     state.progress = replace(state.progress, seconds=clock.elapsed())
-    if stop_reason != "signal" and validated_step(state) != state.progress.step:
+    if stop_reason != "signal" and state.loop.validated_step != state.progress.step:
         validate(state, settings, context)
     checkpoint(state, settings, context)
     return stop_reason
@@ -91,11 +91,14 @@ def forward_backward(
     return loss
 
 
-def update(state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch") -> None:
-    """Update the weights with the mean gradient over all tokens since the last update, identically on all ranks."""
+def update(state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch") -> bool:
+    """Update the weights with the mean gradient over all tokens since the last update, identically on all ranks.
+
+    Return whether a rank was asked to stop: then all of them do.
+    """
     step = state.progress.step + 1
     context.rank.sum_gradients(state.model.parameters())
-    tokens, stops = context.rank.sum(number(state, "pending_tokens"), bool(context.stop))
+    tokens, stops = context.rank.sum(state.sums.pending_tokens, bool(context.stop))
     gradients = [parameter.grad for _, parameter in state.optimizer.named_parameters() if parameter.grad is not None]
     torch._foreach_div_(gradients, max(tokens, 1.0))
     rate = learning_rate(settings, step, d_model=state.model.config.d_model)
@@ -109,13 +112,10 @@ def update(state: TrainingState, settings: TrainingSettings, context: TrainerCon
         context.reporter.warn(result.problem)
     skipped = state.progress.skipped + bool(result.problem)
     state.progress = replace(state.progress, step=step, accumulated=0, skipped=skipped, seconds=clock.elapsed())
-    state.metrics.update(
-        pending_tokens=0,
-        tokens=number(state, "tokens") + tokens,
-        learning_rate=rate,
-        gradient_norm=result.gradient_norm,
-        stopping=int(stops > 0),
-    )
+    state.loop = replace(state.loop, tokens=state.loop.tokens + int(tokens))
+    state.sums = replace(state.sums, pending_tokens=0)
+    state.metrics.update(learning_rate=rate, gradient_norm=result.gradient_norm)
+    return stops > 0
 
 
 def on_step_end(
@@ -123,13 +123,13 @@ def on_step_end(
 ) -> None:
     """Log, validate, and checkpoint when due; an improved model is checkpointed at once."""
     step = state.progress.step
-    speed = clock.tokens_per_second(number(state, "tokens"))
-    tokens = number(state, "window_tokens")
+    speed = clock.tokens_per_second(state.loop.tokens)
+    tokens = state.sums.window_tokens
     context.reporter.tick(
         step,
-        loss=number(state, "window_loss") / tokens if tokens else math.nan,
+        loss=state.sums.window_loss / tokens if tokens else math.nan,
         tokens_per_second=speed,
-        learning_rate=number(state, "learning_rate"),
+        learning_rate=learning_rate(settings, step, d_model=state.model.config.d_model),
     )
     if step % settings.log_every == 0:
         log(state, context, speed, n_batches=n_batches)
@@ -143,19 +143,19 @@ def on_step_end(
 def log(state: TrainingState, context: TrainerContext, speed: float, *, n_batches: int) -> None:
     """Log the mean loss since the last log line, and the progress."""
     progress = state.progress
-    total, tokens = context.rank.sum(number(state, "window_loss"), number(state, "window_tokens"))
+    total, tokens = context.rank.sum(state.sums.window_loss, state.sums.window_tokens)
     record: dict[str, Metric] = {
         "step": progress.step,
         "epoch": round(progress.epoch + progress.position / n_batches, 4),
         "loss": total / tokens if tokens else None,
-        "learning_rate": state.metrics.get("learning_rate"),
-        "gradient_norm": state.metrics.get("gradient_norm"),
+        "learning_rate": state.metrics["learning_rate"],
+        "gradient_norm": state.metrics["gradient_norm"],
         "skipped": progress.skipped,
-        "tokens": int(number(state, "tokens")),
+        "tokens": state.loop.tokens,
         "tokens_per_second": round(speed),
         "seconds": round(progress.seconds, 2),
     }
-    state.metrics.update(window_loss=0.0, window_tokens=0)
+    state.sums = replace(state.sums, window_loss=0.0, window_tokens=0)
     context.reporter.log(record)
     context.write_metrics(record, ())
 
@@ -172,35 +172,26 @@ def validate(state: TrainingState, settings: TrainingSettings, context: TrainerC
         result = context.validate()
         selection_key = result.selection_key(settings.best_metric, step=state.progress.step)
         improved = all(map(math.isfinite, selection_key)) and (
-            state.progress.best_step is None or selection_key > best_selection_key(state)
+            state.loop.best_selection_key is None or selection_key > state.loop.best_selection_key
         )
         if improved and context.rank.is_main:
             context.save_best(result)
     state.model.train()
     before.restore()
     step = state.progress.step
-    state.metrics.update(result.to_record(), validated_step=step)
+    state.metrics.update(result.to_record())
     if improved:
-        state.metrics.update(
-            best_selection_key=selection_key[0], best_tie_break=selection_key[1], validations_without_improvement=0
-        )
         state.progress = replace(state.progress, best_step=step)
-    else:
-        state.metrics["validations_without_improvement"] = int(number(state, "validations_without_improvement")) + 1
+    state.loop = replace(
+        state.loop,
+        validated_step=step,
+        best_selection_key=selection_key if improved else state.loop.best_selection_key,
+        validations_without_improvement=0 if improved else state.loop.validations_without_improvement + 1,
+    )
     record: dict[str, Metric] = {"step": step, **result.to_record(), "best_step": state.progress.best_step}
     context.reporter.log_validation(record, result.samples)
     context.write_metrics(record, result.samples)
     return improved
-
-
-def validated_step(state: TrainingState) -> int:
-    """Return the step of the last validation, 0 before the first."""
-    return int(number(state, "validated_step"))
-
-
-def best_selection_key(state: TrainingState) -> tuple[float, float]:
-    """Return the selection key of the best model so far."""
-    return number(state, "best_selection_key"), number(state, "best_tie_break")
 
 
 def checkpoint(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> None:
@@ -211,14 +202,14 @@ def checkpoint(state: TrainingState, settings: TrainingSettings, context: Traine
 
 
 def find_stop_reason(
-    state: TrainingState, settings: TrainingSettings, context: TrainerContext, *, n_batches: int
+    state: TrainingState, settings: TrainingSettings, context: TrainerContext, *, n_batches: int, stopping: bool
 ) -> StopReason | None:
     """Return why to stop now, or None. Between the batches of one update only a signal stops a single process.
 
-    Several ranks stop together: they agreed on it at the last update.
+    Several ranks stop together: `stopping` is what they agreed on at the last update.
     """
     progress = state.progress
-    if bool(context.stop) if context.rank.world_size == 1 else bool(state.metrics.get("stopping")):
+    if bool(context.stop) if context.rank.world_size == 1 else stopping:
         return "signal"
     if progress.accumulated:
         return None
@@ -228,7 +219,7 @@ def find_stop_reason(
         "steps": (progress.step, settings.max_steps),
         "epochs": (epochs, settings.max_epochs),
         "minutes": (minutes, settings.max_minutes),
-        "patience": (number(state, "validations_without_improvement"), settings.patience),
+        "patience": (state.loop.validations_without_improvement, settings.patience),
     }
     return next((name for name, (reached, limit) in limits.items() if limit and (reached or 0) >= limit), None)
 
@@ -248,17 +239,11 @@ def accumulate_loss(state: TrainingState, loss: Loss | None) -> None:
     """Add a batch to the running sums; a non-finite loss is left out, the optimizer will handle its update."""
     if loss is None:
         return
-    state.metrics["pending_tokens"] = int(number(state, "pending_tokens")) + loss.count
+    sums = replace(state.sums, pending_tokens=state.sums.pending_tokens + loss.count)
     total = float(loss.total.detach())
     if math.isfinite(total):
-        state.metrics["window_loss"] = number(state, "window_loss") + total
-        state.metrics["window_tokens"] = int(number(state, "window_tokens")) + loss.count
-
-
-def number(state: TrainingState, name: str) -> int | float:
-    """Return a metric that is a number, 0 before it was ever set."""
-    value = state.metrics.get(name)
-    return value if isinstance(value, int | float) else 0
+        sums = replace(sums, window_loss=sums.window_loss + total, window_tokens=sums.window_tokens + loss.count)
+    state.sums = sums
 
 
 def autocast(settings: TrainingSettings, state: TrainingState) -> AbstractContextManager[object]:
@@ -273,13 +258,13 @@ class Stopwatch:
 
     def __init__(self, seconds: float) -> None:
         self._before, self._start = seconds, time.monotonic()
-        self._marks: list[tuple[float, int | float]] = []
+        self._marks: list[tuple[float, int]] = []
 
     def elapsed(self) -> float:
         """Return the seconds so far."""
         return self._before + time.monotonic() - self._start
 
-    def tokens_per_second(self, tokens: int | float) -> float:
+    def tokens_per_second(self, tokens: int) -> float:
         """Return the mean over the last updates, given the tokens so far."""
         self._marks = [*self._marks[-20:], (time.monotonic(), tokens)]
         (first, tokens_then), (last, tokens_now) = self._marks[0], self._marks[-1]

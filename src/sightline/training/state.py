@@ -5,17 +5,17 @@
     ema         the exponential moving average of the weights, if there is one
     gradients   accumulated gradients that wait for the next update, if there are any
 
-The rest is numbers: steps done, position in the data, scores, states of the random generators.
+The rest is numbers: the progress, what the loop decides by, running sums, metrics, states of the random generators.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from sightline.bundle.weights import check_tensors
-from sightline.errors import RefusedError
+from sightline.errors import RefusedError, SettingsError
 from sightline.model.registry import Model
 from sightline.settings import Checks
 from sightline.training.averaging import ExponentialMovingAverage
@@ -53,11 +53,51 @@ class Progress:
     """Step of the best model so far: its checkpoint is kept."""
 
     def __post_init__(self) -> None:
-        checks = Checks()
-        checks.types_of(self)
-        for name, value in vars(self).items():
-            checks.that(value is None or 0 <= value < 1 << 63, f"{name} must be 0 or more, not {value}")
-        checks.done()
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """What the loop decides by, besides the progress; the same on all ranks."""
+
+    tokens: int = 0
+    """Tokens (or labels) of all updates, over all ranks."""
+    validated_step: int = 0
+    """Step of the last validation, 0 before the first."""
+    best_selection_key: tuple[float, ...] | None = None
+    """Selection key of the best model so far (`ValidationResult.selection_key`), None before there is one."""
+    validations_without_improvement: int = 0
+    """Validations since the best one, for early stopping."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, signed=("best_selection_key",))
+        if self.best_selection_key is not None and len(self.best_selection_key) != 2:
+            raise SettingsError(f"best_selection_key must be two numbers, not {len(self.best_selection_key)}")
+
+
+@dataclass(frozen=True)
+class RunningSums:
+    """Sums over the batches of one rank."""
+
+    pending_tokens: int = 0
+    """Tokens (or labels) since the last update: its gradients are divided by them."""
+    window_loss: float = 0.0
+    """Summed loss since the last log line."""
+    window_tokens: int = 0
+    """Tokens (or labels) of this loss."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, signed=("window_loss",))
+
+
+def check_fields(fields: object, *, signed: Collection[str] = ()) -> None:
+    """Reject fields of another type than annotated, and negative ones but those that are signed."""
+    checks = Checks()
+    checks.types_of(fields)
+    for name, value in vars(fields).items():
+        fits = name in signed or value is None or 0 <= value < 1 << 63
+        checks.that(fits, f"{name} must be 0 or more, not {value}")
+    checks.done()
 
 
 @dataclass
@@ -68,8 +108,10 @@ class TrainingState:
     optimizer: Optimizer
     ema: ExponentialMovingAverage | None = None
     progress: Progress = field(default_factory=Progress)
+    loop: LoopState = field(default_factory=LoopState)
+    sums: RunningSums = field(default_factory=RunningSums)
     metrics: dict[str, Metric] = field(default_factory=dict)
-    """Latest metrics, for early stopping and the summary; their history is in metrics.jsonl."""
+    """Latest metrics, for people: nothing depends on them; their history is in metrics.jsonl."""
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Return all tensors by kind and name; empty kinds are left out."""

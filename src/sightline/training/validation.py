@@ -31,5 +31,5 @@ class ValidationResult:
         """
         if best_metric == "last":
             return float(step), 0.0
-        score = self.score[1] if self.higher_is_better else -self.score[1]
-        return (-self.loss, 0.0) if best_metric == "loss" else (score, -self.loss)
+        loss, score = float(self.loss), float(self.score[1])  # not NumPy's
+        return (-loss, 0.0) if best_metric == "loss" else (score if self.higher_is_better else -score, -loss)
