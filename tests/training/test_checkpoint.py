@@ -12,7 +12,8 @@ import torch
 
 from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.training.averaging import average_files
-from sightline.training.checkpoint import load, resume, save
+from sightline.training.checkpoint import build_rank_entries, load, resume, save
+from sightline.training.distributed import Rank
 from sightline.training.retention import list_checkpoints
 from sightline.training.state import LoopState, Progress, RunningSums
 
@@ -42,7 +43,7 @@ def test_checkpoint_brings_everything_back(tmp_path):
     state.metrics |= {"loss": 1 / 3, "sample": "ein Hund läuft", "none": None}
     path = save(state, tmp_path, keep_checkpoints=3)
     other = new_state(seed=9)
-    assert load(other, path) == []
+    assert load(other, path).notes == ()
     assert fingerprint(other) == fingerprint(state)
     assert set(fingerprint(other)) == {
         *("model", "optimizer", "ema", "gradients"),
@@ -245,9 +246,69 @@ def test_weights_of_a_type_that_would_be_rounded_are_not_saved(tmp_path):
 
 def test_metrics_that_are_too_large_are_not_saved(tmp_path):
     state = new_state()
-    state.metrics = {f"loss at step {step}": 0.123456789 for step in range(40_000)}
+    state.metrics = {f"loss at step {step}": 0.123456789 for step in range(120_000)}
     with pytest.raises(SightlineError, match=r"their history belongs in metrics\.jsonl"):
         save(state, tmp_path, keep_checkpoints=1)
+
+
+class OneOfSeveral(Rank):
+    """A rank that knows what the others would hand in."""
+
+    def __init__(self, index: int, world_size: int, others: list[bytes] | None = None) -> None:
+        self.index, self.world_size, self.others = index, world_size, others or []
+
+    def gather(self, data: bytes) -> list[bytes]:
+        return [data, *self.others]
+
+
+@pytest.fixture
+def of_two_ranks(tmp_path) -> Path:
+    """The checkpoint of two ranks that have drawn and summed different numbers, in the middle of an accumulation."""
+    state = trained(4)
+    main = state.sums
+    torch.manual_seed(21)
+    state.sums = RunningSums(pending_tokens=5, window_loss=0.5, window_tokens=6)
+    second = json.dumps(build_rank_entries(state)).encode()
+    torch.manual_seed(20)
+    state.sums = main
+    return save(state, tmp_path, keep_checkpoints=1, rank=OneOfSeveral(0, 2, [second]))
+
+
+def drawn_after(seed: int) -> list[float]:
+    return torch.randn(3, generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_each_rank_gets_its_own_sums_and_random_generators_back(of_two_ranks, index):
+    state = new_state()
+    assert load(state, of_two_ranks, rank=OneOfSeveral(index, 2)).notes == ()
+    assert torch.randn(3).tolist() == drawn_after(20 + index)
+    assert (state.sums.window_tokens == 6) == (index == 1)
+
+
+def test_only_the_main_rank_writes_a_checkpoint(tmp_path):
+    assert not save(trained(), tmp_path, keep_checkpoints=1, rank=OneOfSeveral(1, 2)).exists()
+
+
+def test_fewer_ranks_resume_with_a_note(of_two_ranks):
+    (note,) = load(new_state(), of_two_ranks).notes
+    assert note == (
+        "the checkpoint has the random generators of 2 ranks, not of 1: those from 1 on are unused; "
+        "the run continues, but not bit-identical to an uninterrupted one"
+    )
+    assert torch.randn(3).tolist() == drawn_after(20)
+
+
+def test_a_rank_that_was_not_there_starts_with_nothing_of_another(of_two_ranks):
+    """Gradients and tokens that were loaded twice would count twice."""
+    state = trained(4)
+    torch.manual_seed(7)
+    loaded = load(state, of_two_ranks, rank=OneOfSeveral(2, 3))
+    assert loaded.n_ranks == 2
+    assert "of 2 ranks, not of 3: ranks from 2 on are seeded anew; the run continues" in loaded.notes[0]
+    assert state.sums == RunningSums()
+    assert "gradients" not in state.tensors()
+    assert torch.randn(3).tolist() == drawn_after(7)
 
 
 def test_state_says_what_made_it(tmp_path):

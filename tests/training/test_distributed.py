@@ -1,15 +1,15 @@
 """One process is a rank too; two ranks with half a batch each are one with the whole."""
 
-import os
 from pathlib import Path
 
-import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from instants import MAY_FORK
 from sightline.training.distributed import Rank, join_process_group
 
+from .ranks import run_two_ranks
 from .toy import digest, summed_loss, tiny_model
 
 
@@ -32,6 +32,7 @@ def test_one_process_is_a_rank_that_changes_nothing(monkeypatch):
         assert (rank.index, rank.world_size, rank.is_main) == (0, 1, True)
         rank.barrier()
         assert rank.sum(1.5, 2) == [1.5, 2]
+        assert rank.gather(b"alone") == [b"alone"]
         rank.sum_gradients(model.parameters())
     assert digest(gradients(model).values()) == before
 
@@ -50,28 +51,14 @@ def work_as(index: int, folder: Path) -> None:
         assert model.used_by_nobody.grad is None
         assert unused.grad is None
         assert rank.sum(float(index), 10.0) == [1.0, 20.0]
+        assert rank.gather(b"main" if index == 0 else b"the second") == [b"main", b"the second"]
         rank.barrier()
     save_file(gradients(model), folder / f"{index}.safetensors")
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_two_ranks_with_half_a_batch_equal_one_with_the_whole(tmp_path, monkeypatch):
-    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # a port of its own
-    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": "2"}
-    together["TORCHELASTIC_USE_AGENT_STORE"] = "True"
-    for name, value in together.items():
-        monkeypatch.setenv(name, value)
-    children = []
-    for index in range(2):
-        children.append(os.fork())
-        if children[-1] == 0:
-            try:
-                os.environ["RANK"] = str(index)
-                work_as(index, tmp_path)
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+@MAY_FORK
+def test_two_ranks_with_half_a_batch_equal_one_with_the_whole(tmp_path):
+    run_two_ranks(lambda index: work_as(index, tmp_path))
     first, second = (load_file(tmp_path / f"{index}.safetensors") for index in range(2))
     assert digest(first.values()) == digest(second.values())
     whole = tiny_model("bert")

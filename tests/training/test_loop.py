@@ -132,10 +132,10 @@ def test_a_run_that_is_killed_before_any_save_ends_as_one_that_is_not(nth, tmp_p
     whole, _ = run(tmp_path / "whole", "pairs", settings)
     saves = iter(range(1, 100))
 
-    def save_or_die(state, folder, *, keep_checkpoints):
+    def save_or_die(state, folder, **options):
         if next(saves) == nth:
             raise Killed
-        return save(state, folder, keep_checkpoints=keep_checkpoints)
+        return save(state, folder, **options)
 
     monkeypatch.setattr(loop, "save", save_or_die)
     with pytest.raises(Killed):
@@ -153,7 +153,9 @@ def rewrite_as_format_2(path: Path) -> None:
     loop = entries.pop("loop")
     key = loop.pop("best_selection_key")
     best = {} if key is None else {"best_selection_key": key[0], "best_tie_break": key[1]}
-    entries["metrics"] |= {"stopping": 1, **loop, "tokens": float(loop["tokens"]), **entries.pop("sums"), **best}
+    (rank,) = entries.pop("ranks")
+    entries["metrics"] |= {"stopping": 1, **loop, "tokens": float(loop["tokens"]), **rank["sums"], **best}
+    entries["random"] = rank["random"]
     (path / STATE).write_text(json.dumps({**entries, "format": 2}), encoding="utf-8")
     lines = (path / SUMS).read_text(encoding="ascii").splitlines()
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

@@ -77,7 +77,7 @@ def test_checkpoint_that_was_only_moved_aside_is_put_back(tmp_path):
     path.rename(path.with_name(f"{path.name}.tmp-old"))
     remove_leftovers(tmp_path)
     assert names(tmp_path) == [path.name]
-    assert load(new_state(), path) == []
+    assert load(new_state(), path).notes == ()
 
 
 def test_checkpoint_that_cannot_be_put_back_is_said_plainly(tmp_path, monkeypatch):

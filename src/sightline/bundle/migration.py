@@ -60,7 +60,7 @@ def migrate_run_record(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migrate_state(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return state.json of a checkpoint, with the state of the loop out of its metrics."""
+    """Return state.json of a checkpoint, with the state of the loop out of its metrics and the main rank in a list."""
     if not isinstance(entries.get("metrics"), dict):
         return dict(entries)
     metrics = {CONTROL.get(name, name): value for name, value in entries["metrics"].items()}
@@ -70,7 +70,8 @@ def migrate_state(entries: Mapping[str, Any]) -> dict[str, Any]:
         loop["tokens"] = int(loop["tokens"])
     score, loss = metrics.pop("best_selection_key", None), metrics.pop("best_tie_break", None)
     loop["best_selection_key"] = None if score is None else [score, loss]
-    return {**entries, "metrics": metrics, "loop": loop, "sums": sums}
+    ranks = [{"sums": sums, "random": entries.get("random")}]
+    return {**entries, "metrics": metrics, "loop": loop, "ranks": ranks}
 
 
 def migrate_weight(name: str) -> str:

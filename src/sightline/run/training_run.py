@@ -192,10 +192,10 @@ def restore(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> b
     """Load the last checkpoint, if there is one, and print what was restored."""
     if not rank.is_main:
         rank.barrier()  # the main rank removes the leftovers of a killed save first
-    found = checkpoint.resume(run.state, folder / CHECKPOINTS)
+    found = checkpoint.resume(run.state, folder / CHECKPOINTS, rank=rank)
     if rank.is_main:
         rank.barrier()
-    elif found is not None:  # the checkpoint has the random generators of the main rank
+    if found is not None and rank.index >= found.n_ranks:  # it has no generators of this rank
         runtime.seed_everything(run.settings.seed + rank.index + run.state.progress.step * rank.world_size)
     if found is None:
         reporter.info(f"{folder} has no checkpoint yet: starting from the beginning")

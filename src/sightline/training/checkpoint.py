@@ -1,7 +1,7 @@
 """Checkpoints of a run: complete, atomic, verified. A kill at any time leaves the newest one or the one before it.
 
     RUN/checkpoints/step-00000120/
-        state.json              progress, state of the loop, metrics, random generators, versions
+        state.json              progress, state of the loop, metrics, versions; sums and random generators of every rank
         model.safetensors       the weights; the other kinds of tensors of `state.py` beside it
         SHA256SUMS              digests of all files, as `sha256sum --check` reads them
 
@@ -9,11 +9,12 @@
 """
 
 import hashlib
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +24,13 @@ from torch import Tensor
 
 from sightline import __version__
 from sightline.bundle.header import read_header
-from sightline.bundle.manifest import MAX_CONFIG_BYTES, read_entries, shorten, to_json
+from sightline.bundle.manifest import read_entries, shorten, to_json
 from sightline.bundle.migration import TENSOR_FILES, migrate_state
 from sightline.bundle.weights import DTYPES, has_non_finite, write_tensors
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.settings import from_mapping, to_mapping
 from sightline.storage import read_limited, replace_folder
+from sightline.training.distributed import SINGLE_RANK, Rank
 from sightline.training.environment import describe_changes, environment
 from sightline.training.randomness import RandomStates
 from sightline.training.retention import checkpoint_path, list_checkpoints, prune, remove_leftovers
@@ -36,14 +38,16 @@ from sightline.training.state import OPTIMIZER_STATE, LoopState, Metric, Progres
 from sightline.training.tensor_file import TensorFile, open_required
 
 FORMAT = 3
-"""Format version of state.json; in version 2 the state of the loop was among the metrics."""
+"""Format version of state.json; version 2 had the state of the loop among the metrics, and only the main rank's."""
 STATE, SUMS = "state.json", "SHA256SUMS"
 KINDS = ("model", "optimizer", "ema", "gradients")
 FILE_NAMES = (STATE, *(f"{kind}.safetensors" for kind in KINDS))
 OLD_FILE_NAMES = {f"{kind}.safetensors" for kind in TENSOR_FILES}
 SUM = re.compile(r"([0-9a-f]{64})  (\S{1,40})")
 MAX_SUMS_BYTES = 1000
-SECTIONS = ("progress", "metrics", "loop", "sums", "environment", "random")
+MAX_STATE_BYTES = 4 << 20
+"""Enough for 200 ranks: the random generators of one are 20 KB."""
+SECTIONS = ("progress", "metrics", "loop", "environment")
 
 
 Fields = TypeVar("Fields")
@@ -54,18 +58,27 @@ class ResumePoint:
     """The checkpoint a run was resumed from, and notes for the user."""
 
     path: Path
+    n_ranks: int
+    """Ranks whose sums and random generators it has; a rank beyond them starts with new ones."""
     notes: tuple[str, ...]
 
 
-def save(state: TrainingState, folder: Path, *, keep_checkpoints: int) -> Path:
-    """Save the state as the newest checkpoint of the folder, then remove all but the latest few and the best."""
+def save(state: TrainingState, folder: Path, *, keep_checkpoints: int, rank: Rank = SINGLE_RANK) -> Path:
+    """Save the state as the newest checkpoint of the folder, then remove all but the latest few and the best.
+
+    All ranks call this together: each hands in its own sums and random generators, and the main one writes.
+    """
     path = checkpoint_path(folder.resolve(), state.progress.step)
+    ranks = [json.loads(entries) for entries in rank.gather(to_json(build_rank_entries(state)).encode())]
+    if not rank.is_main:
+        return path
     tensors = state.tensors()
     check_savable(tensors)
-    text = to_json(build_state_entries(state))
-    if len(text.encode()) > MAX_CONFIG_BYTES:
+    text = to_json(build_state_entries(state, ranks))
+    if len(text.encode()) > MAX_STATE_BYTES:
         raise SightlineError(
-            "the checkpoint was not saved: its metrics are too large; their history belongs in metrics.jsonl"
+            f"the checkpoint was not saved: its {STATE} would have more than {MAX_STATE_BYTES:,} bytes, with "
+            f"{len(state.metrics):,} metrics (their history belongs in metrics.jsonl) and {rank.world_size:,} ranks"
         )
     try:
         with replace_folder(path) as new:
@@ -79,18 +92,18 @@ def save(state: TrainingState, folder: Path, *, keep_checkpoints: int) -> Path:
     return path
 
 
-def resume(state: TrainingState, folder: Path) -> ResumePoint | None:
+def resume(state: TrainingState, folder: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint | None:
     """Load the newest usable checkpoint of the folder; return None if there is none at all."""
     remove_leftovers(folder)
     problems: list[ModelFileError] = []
     for path in reversed(list_checkpoints(folder)):
         try:
-            notes = load(state, path)
+            loaded = load(state, path, rank=rank)
         except ModelFileError as error:
             problems.append(error)
             continue
         skipped = [f"{problem}; falling back to {path.name}" for problem in problems[:1]]
-        return ResumePoint(path, (*skipped, *notes))
+        return replace(loaded, notes=(*skipped, *loaded.notes))
     if problems:
         raise problems[0]
     return None
@@ -114,7 +127,7 @@ def check_savable(tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
                 )
 
 
-def build_state_entries(state: TrainingState) -> dict[str, object]:
+def build_state_entries(state: TrainingState, ranks: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the entries of state.json; a non-finite metric becomes null."""
     infinite = (name for name, value in state.metrics.items() if isinstance(value, float) and not math.isfinite(value))
     return {
@@ -122,12 +135,16 @@ def build_state_entries(state: TrainingState) -> dict[str, object]:
         "sightline": __version__,
         "progress": to_mapping(state.progress),
         "loop": to_mapping(state.loop),
-        "sums": to_mapping(state.sums),
         "metrics": {**state.metrics, **dict.fromkeys(infinite)},
         "optimizer": state.optimizer.kinds,
         "environment": environment(state.model),
-        "random": RandomStates.capture().to_entries(),
+        "ranks": ranks,
     }
+
+
+def build_rank_entries(state: TrainingState) -> dict[str, object]:
+    """Return what differs between ranks."""
+    return {"sums": to_mapping(state.sums), "random": RandomStates.capture().to_entries()}
 
 
 def write_files(place: Path, text: str, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -142,12 +159,15 @@ def write_files(place: Path, text: str, tensors: Mapping[str, Mapping[str, Tenso
     (place / SUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def load(state: TrainingState, path: Path) -> list[str]:
-    """Load one checkpoint, completely or, on any error, not at all; return notes for the user."""
+def load(state: TrainingState, path: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint:
+    """Load one checkpoint, completely or, on any error, not at all.
+
+    Accumulated gradients are those of a single process, as several ranks stop between updates: the main rank has them.
+    """
     sums = read_sums(path / SUMS)
     with ExitStack() as stack:
         files = {name: stack.enter_context(open_required(path / name)) for name in sums}
-        data = read_limited(files[STATE], path / STATE, max_bytes=MAX_CONFIG_BYTES)
+        data = read_limited(files[STATE], path / STATE, max_bytes=MAX_STATE_BYTES)
         check_digest(BytesIO(data), path / STATE, sums[STATE])
         entries = read_entries(data, path / STATE, migrate=migrate_state, newest=FORMAT)
         try:
@@ -164,12 +184,32 @@ def load(state: TrainingState, path: Path) -> list[str]:
         for file in stored.values():
             check_digest(file.file, file.path, sums[file.path.name])
         tensors = {kind: file.read_all(finite=kind != "gradients") for kind, file in stored.items()}
+    if not rank.is_main:
+        tensors.pop("gradients", None)
     state.restore(tensors)
-    state.progress, state.loop, state.sums = numbers.progress, numbers.loop, numbers.sums
-    state.metrics = numbers.metrics
-    numbers.random.restore()
-    changed = describe_changes(numbers.environment, environment(state.model))
-    return [changed] if changed else []
+    state.progress, state.loop, state.metrics = numbers.progress, numbers.loop, numbers.metrics
+    n_ranks = len(numbers.ranks)
+    if rank.index < n_ranks:
+        state.sums = numbers.ranks[rank.index].sums
+        numbers.ranks[rank.index].random.restore()
+    else:
+        state.sums = RunningSums()
+    notes = (
+        describe_changes(numbers.environment, environment(state.model)),
+        describe_ranks(n_ranks, world_size=rank.world_size),
+    )
+    return ResumePoint(path, n_ranks, tuple(note for note in notes if note))
+
+
+def describe_ranks(saved: int, *, world_size: int) -> str | None:
+    """Return what becomes of the random generators if they are of more or fewer ranks than there are now, or None."""
+    if saved == world_size:
+        return None
+    rest = f"ranks from {saved} on are seeded anew" if saved < world_size else f"those from {world_size} on are unused"
+    return (
+        f"the checkpoint has the random generators of {saved} rank{'s' * (saved > 1)}, not of {world_size}: {rest}; "
+        "the run continues, but not bit-identical to an uninterrupted one"
+    )
 
 
 def read_sums(path: Path) -> dict[str, str]:
@@ -200,15 +240,22 @@ def check_digest(file: FileIO | BytesIO, path: Path, expected: str) -> None:
 
 
 @dataclass(frozen=True)
+class RankState:
+    """What differs between ranks."""
+
+    sums: RunningSums
+    random: RandomStates
+
+
+@dataclass(frozen=True)
 class StateNumbers:
     """The contents of state.json: all of a training state that is not a tensor."""
 
     progress: Progress
     loop: LoopState
-    sums: RunningSums
     metrics: dict[str, Metric]
-    random: RandomStates
     environment: dict[str, object]
+    ranks: tuple[RankState, ...]
 
 
 def parse(entries: Mapping[str, Any]) -> StateNumbers:
@@ -220,18 +267,33 @@ def parse(entries: Mapping[str, Any]) -> StateNumbers:
     if not all(value is None or type(value) in (int, float, str) for value in metrics.values()):
         raise InputError("its metrics must be numbers or text")
     return StateNumbers(
-        read_fields(Progress, entries, "progress"),
-        read_fields(LoopState, entries, "loop"),
-        read_fields(RunningSums, entries, "sums"),
+        read_fields(Progress, entries["progress"], where="progress"),
+        read_fields(LoopState, entries["loop"], where="loop"),
         metrics,
-        RandomStates.from_entries(entries["random"]),
         entries["environment"],
+        parse_ranks(entries.get("ranks")),
     )
 
 
-def read_fields(kind: type[Fields], entries: Mapping[str, Any], section: str) -> Fields:
+def parse_ranks(ranks: object) -> tuple[RankState, ...]:
+    """Read what differs between ranks."""
+    if not isinstance(ranks, list) or not ranks:
+        raise InputError('must have a list with the state of every rank as "ranks"')
+    found = []
+    for index, entries in enumerate(ranks):
+        if not isinstance(entries, dict) or not all(isinstance(entries.get(key), dict) for key in ("sums", "random")):
+            raise InputError(f'rank {index} must have objects as "sums" and "random"')
+        sums = read_fields(RunningSums, entries["sums"], where=f"sums of rank {index}")
+        try:
+            found.append(RankState(sums, RandomStates.from_entries(entries["random"])))
+        except InputError as error:
+            raise InputError(f"rank {index}: {error}") from None
+    return tuple(found)
+
+
+def read_fields(kind: type[Fields], entries: Mapping[str, Any], *, where: str) -> Fields:
     """Read a section of state.json; every field must be there, as a default would resume another run."""
-    return from_mapping(kind, entries[section], where=section, what="field", complete=True)
+    return from_mapping(kind, entries, where=where, what="field", complete=True)
 
 
 def check_optimizer(state: TrainingState, kinds: object, path: Path) -> None:

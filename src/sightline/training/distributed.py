@@ -34,8 +34,15 @@ class Rank:
         """Return the sums over all ranks: of tokens, losses, stop requests."""
         return [float(value) for value in values]
 
+    def gather(self, data: bytes) -> list[bytes]:
+        """Return the data of every rank, by rank."""
+        return [data]
+
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give every rank the sum of all ranks' gradients."""
+
+
+SINGLE_RANK = Rank()
 
 
 class GroupRank(Rank):
@@ -53,6 +60,16 @@ class GroupRank(Rank):
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return [float(value) for value in total]
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """Return the data of every rank, by rank: sent as tensors of one size, as nothing here is pickled."""
+        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
+        dist.all_gather(sizes, torch.tensor([len(data)]))
+        n_bytes = [int(size) for size in sizes]
+        padded = torch.frombuffer(bytearray(data.ljust(max(n_bytes), b"\0")), dtype=torch.uint8)
+        everything = [torch.empty_like(padded) for _ in range(self.world_size)]
+        dist.all_gather(everything, padded)
+        return [found[:size].numpy().tobytes() for found, size in zip(everything, n_bytes, strict=True)]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give every rank the sum of all ranks' gradients, in one all-reduce; a missing gradient counts as zero.

@@ -196,8 +196,7 @@ def validate(state: TrainingState, settings: TrainingSettings, context: TrainerC
 
 def checkpoint(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> None:
     """Save everything needed to resume; the other ranks wait for the main one."""
-    if context.rank.is_main:
-        save(state, context.folder / CHECKPOINTS, keep_checkpoints=settings.keep_checkpoints)
+    save(state, context.folder / CHECKPOINTS, keep_checkpoints=settings.keep_checkpoints, rank=context.rank)
     context.rank.barrier()
 
 
