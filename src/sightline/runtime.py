@@ -35,7 +35,11 @@ def release_threads() -> int:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed every random number generator we use."""
+    """Seed torch's generator, from which weights and dropout are drawn, and Python's.
+
+    NumPy's global generator is not seeded: nothing in the package draws from it, nor from Python's. Data order, masking
+    and sampling have generators of their own. Checkpoints hold all three, for code that draws from them.
+    """
     import torch
 
     random.seed(seed)
