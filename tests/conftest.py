@@ -62,8 +62,8 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny GPT with its tokenizer, to be read only."""
     # Imported here: at the top it would come before the hook that checks shapes.
     from sightline.bundle import Bundle, save
+    from sightline.data.tokenizers import train_bpe
     from sightline.model.registry import build, read_config
-    from sightline.text import train_bpe
 
     tokenizer = train_bpe(["tiny models tell no tales"] * 3, vocab_size=270)
     sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 8, "n_heads": 2, "d_ff": 16, "n_layers": 1}

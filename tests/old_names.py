@@ -59,5 +59,5 @@ whoever optimiser labelled colour neighbour tokenised
 """Private words that must not stand in any text: code, comments, messages, help, documents, the page."""
 
 ABOUT_THE_PAST = ("CHANGELOG.md", "docs/log.md", "src/sightline/renames.py", "src/sightline/bundle/migration.py")
-ABOUT_THE_PAST += ("tests/old_names.py", "tests/run/test_migration.py")
+ABOUT_THE_PAST += ("tests/old_names.py", "tests/runs/test_migration.py")
 """Files that describe what was."""

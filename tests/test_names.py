@@ -13,7 +13,7 @@ from old_names import ABOUT_THE_PAST, CLASSES, FUNCTIONS, MODULES, SCRIPTS, WORD
 from sightline.cli.main import app
 from sightline.model.registry import ARCHITECTURES
 from sightline.renames import OPTIONS, SETTINGS, VALUES, WEIGHTS
-from sightline.run.recipe import SECTIONS
+from sightline.runs.recipe import SECTIONS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "sightline"

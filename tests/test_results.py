@@ -11,8 +11,7 @@ import pytest
 
 from sightline import __version__
 from sightline.cli.main import main
-from sightline.run.overrides import apply_overrides
-from sightline.run.recipe import read_recipe
+from sightline.runs.recipe import apply_overrides, read_recipe
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))  # the code that makes the documents is not part of the package

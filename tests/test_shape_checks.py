@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
+from sightline.data.corpora.corpus import format_context
 from sightline.model.attention import attend
-from sightline.text.dialogue import format_context
 from type_checks import checked
 
 

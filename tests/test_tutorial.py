@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from run.small import LAYERS, TINY, sentence
+from runs.small import LAYERS, TINY, sentence
 from sightline.cli.main import main
 
 ROOT = Path(__file__).parents[1]

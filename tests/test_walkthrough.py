@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from named import ROOT, is_defined
-from run.small import TINY
+from runs.small import TINY
 from sightline.errors import SightlineError
 from sightline.pipelines import load
-from sightline.run import train
+from sightline.runs import train
 
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))  # the code that makes the figures is not part of the package
@@ -97,8 +97,8 @@ def small_run(tmp_path_factory):
     sizes = {"model.n_heads": 4, "model.n_encoder_layers": 2, "model.n_decoder_layers": 2}
     rest = {"training.snapshots": False, "training.warmup_steps": 1, "training.max_steps": 2}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sightline.run.builtin.N_TRAIN", 150)
-        patch.setattr("sightline.run.builtin.N_UNSEEN", 10)
+        patch.setattr("sightline.data.corpora.builtin.N_TRAIN", 150)
+        patch.setattr("sightline.data.corpora.builtin.N_UNSEEN", 10)
         train("phrases", {**TINY, **sizes, **rest}, out=folder)
     return folder
 

@@ -16,7 +16,7 @@ from sightline.bundle import Bundle, load, save
 from sightline.cli.main import main
 from sightline.model import build
 from sightline.model.registry import read_config
-from sightline.text import train_bpe
+from sightline.data.tokenizers import train_bpe
 
 tokenizer = train_bpe(["a wheel rolls"])
 config = read_config("gpt", {"vocab_size": tokenizer.vocab_size, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1})

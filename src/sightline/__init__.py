@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sightline.pipelines import load
-    from sightline.run import train
+    from sightline.runs import train
 
 __all__ = ["__version__", "load", "train"]
 
 __version__ = "0.2.0.dev0"
 
-LAZY = {"load": "sightline.pipelines", "train": "sightline.run"}
+LAZY = {"load": "sightline.pipelines", "train": "sightline.runs"}
 """The module each name is imported from."""
 
 

@@ -1,6 +1,6 @@
 """Names that version 0.1.0 used: its folders are read by them, and a user who types one is told the new name.
 
-Plain data, read in two places: `bundle/migration.py` translates the files of 0.1.0, and `settings.py` looks here
+Plain data, read in two places: `bundle/migration.py` translates the files of 0.1.0, and `config.py` looks here
 first when a name is unknown. Nothing else knows an old name, and nothing accepts one.
 """
 

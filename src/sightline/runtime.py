@@ -1,12 +1,20 @@
-"""Process-wide settings: threads, seed, memory. Called by commands, never on import.
+"""The process: threads, seed, memory, signals, optional packages. Called by commands, never on import.
 
 Does not import torch at module level, so that the command line can set threads before loading it.
 """
 
 import ctypes
+import importlib
 import os
 import random
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+
+from sightline.errors import RefusedError
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
 
@@ -59,3 +67,64 @@ def keep_freed_memory() -> bool:
         return False
     options = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_ARENA_MAX: 1}
     return bool(sum(mallopt(option, value) for option, value in options.items()) == len(options))
+
+
+NAMES = ("SIGTERM", "SIGINT", "SIGHUP")
+SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+
+
+class StopRequest:
+    """Whether a signal asked the run to stop; checked between batches."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - Python calls it with both
+        """Store the first signal; exit at once on a second."""
+        if self.signal is not None:
+            os._exit(128 + number)  # not an exception: it could be caught in the middle of a save
+        self.signal = number
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code as a shell reports the signal (143, 130, 129), 0 without one."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Turn signals into a stop request while the run lasts; restore the previous handlers afterwards.
+
+    Ignored signals stay ignored (`nohup` ignores SIGHUP). Outside the main thread Python cannot handle signals: there
+    is then never a request.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, request.handle) for number in handled}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def import_optional(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a module of an optional package, or raise an error that names the extra to install.
+
+    If the package is installed but broken, its own error is raised.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise RefusedError(
+            f'{purpose} needs the package {package}, which is not installed: pip install "sightline[{extra}]"'
+        ) from None

@@ -5,9 +5,7 @@ import torch
 
 from sightline.bench import trace
 from sightline.bench.measure import Timing, time_interleaved
-from sightline.bench.peers import PEERS, installed_peers
-from sightline.bench.train import Sightline, training_step
-from sightline.bench.workload import PAD, Workload
+from sightline.bench.train import PAD, PEERS, Sightline, Workload, installed_peers, training_step
 from sightline.model import preset
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sightline.bundle import Bundle, save
-from sightline.text import Tokenizer
+from sightline.data.tokenizers import Tokenizer
 
 from .tiny import TOKENIZER, tiny_model
 

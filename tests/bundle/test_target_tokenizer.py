@@ -3,8 +3,8 @@
 import pytest
 
 from sightline.bundle import Bundle, load, save
+from sightline.data.tokenizers import train_bpe
 from sightline.errors import ModelFileError
-from sightline.text import train_bpe
 
 from .tiny import TOKENIZER, tiny_model
 

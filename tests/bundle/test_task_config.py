@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sightline.bundle import Bundle, TaskConfig, load, save
+from sightline.data.tokenizers import SEQUENCE_TOKENS, tag_token, train_bpe
 from sightline.errors import ModelFileError, SettingsError
-from sightline.text import SEQUENCE_TOKENS, tag_token, train_bpe
 
 from .tiny import TOKENIZER, tiny_model
 

@@ -1,8 +1,8 @@
 """Models so small that a test may save hundreds of them."""
 
+from sightline.data.tokenizers import train_bpe
 from sightline.model import Model, build
 from sightline.model.registry import read_config
-from sightline.text import train_bpe
 
 SIZES = {"d_model": 8, "n_heads": 2, "d_ff": 16, "max_length": 16}
 LAYERS = {

@@ -12,9 +12,9 @@ import torch
 from sightline.bundle import Bundle, TaskConfig, save
 from sightline.bundle import folder as model_folder
 from sightline.cli.main import main
+from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, tag_token, train_bpe
 from sightline.decoding import DecodingSettings
 from sightline.model.registry import build, read_config
-from sightline.text import MASKING_TOKENS, SEQUENCE_TOKENS, tag_token, train_bpe
 
 TEXTS = ["tiny models tell no tales", "ein kleines Modell erzählt nichts"] * 3
 WORDS = ("tiny", "models", "tell", "tales", "Modell")

@@ -6,9 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from sightline.cli.output import put_json, put_row, replace_non_finite
-from sightline.cli.progress import input_size, show_progress, show_status
-from sightline.cli.texts import read_blocks
+from sightline.cli.texts import (
+    input_size,
+    put_json,
+    put_row,
+    read_blocks,
+    replace_non_finite,
+    show_progress,
+    show_status,
+)
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from run.small import TINY, write_corpus
+from runs.small import TINY, write_corpus
 
 ARGUMENTS = [f"{name}={value}" for name, value in {**TINY, "model.n_layers": 1}.items()]
 

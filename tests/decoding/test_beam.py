@@ -1,4 +1,7 @@
+""" """
+
 import dataclasses
+import itertools
 import math
 
 import pytest
@@ -7,11 +10,10 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from sightline.decoding import DecodingSettings, Request, candidates, search, search_beams
-from sightline.decoding.greedy import greedy_tokens
-from sightline.decoding.search_protocol import run_search
-from sightline.decoding.sequences import contains
-from sightline.decoding.sequential import SequentialSearch
+from sightline.decoding import DecodingSettings, Request, beam, search, search_beams
+from sightline.decoding.interfaces import run_search
+from sightline.decoding.sequential import SequentialSearch, greedy_tokens
+from sightline.decoding.settings import contains
 from sightline.errors import SettingsError
 
 from .toy import END, START, Toy, best_texts, score_of
@@ -249,7 +251,7 @@ def test_dynamic_beam_allocation_finds_better_positions_for_forced_words(monkeyp
         return sum(run(Toy(8, seed=seed, sharpness=2), [0], settings)[0][0].score for seed in range(8))
 
     allocated = total()
-    monkeypatch.setattr(candidates, "allocate_beam", lambda banks: list(range(len(banks))))
+    monkeypatch.setattr(beam, "allocate_beam", lambda banks: list(range(len(banks))))
     assert allocated > total() + 4
 
 
@@ -271,3 +273,62 @@ def test_source_position_without_attention_costs_a_finite_amount():
     result = run(toy, [0], settings)[0][0]  # without a mask the padding counts as words
     assert math.isfinite(result.score)
     assert result.score < -50
+
+
+CASES = [
+    DecodingSettings(beam_size=3, n_best=3, max_new_tokens=6),
+    DecodingSettings(beam_size=10, n_best=4, max_new_tokens=4, length_penalty=1.5),
+    DecodingSettings(beam_size=4, n_best=2, max_new_tokens=7, forced_words=((2, 3), (4,))),
+    DecodingSettings(beam_size=3, n_best=3, max_new_tokens=6, stop=("3",)),
+    DecodingSettings(beam_size=1, max_new_tokens=6, repetition_penalty=1.5),
+]
+
+
+def search_with_history(seed, settings):
+    toy = Toy(6, seed=seed)
+    request = Request([[START]] * 2, settings, [END], to_text=str, max_new_tokens=[settings.max_new_tokens, 4])
+    return search_beams(toy, toy.start([0, 1]), request, keep_history=True)
+
+
+@given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
+def test_every_result_traces_back_to_the_root(seed, settings):
+    result = search_with_history(seed, settings)
+    for hypotheses, history in zip(result.hypotheses, result.histories, strict=True):
+        assert len(history.endings) == len(hypotheses)
+        for hypothesis, ending in zip(hypotheses, history.endings, strict=True):
+            path = history.path(*ending)
+            assert tuple(node.token for node in path) == hypothesis.ids
+            assert tuple(node.token_log_probability for node in path) == hypothesis.token_log_probabilities
+            assert path[-1].log_probability == pytest.approx(hypothesis.log_probability)
+            assert path[-1].score == hypothesis.score
+            assert [node.fate for node in path] == ["alive"] * (len(path) - 1) + ["finished"]
+
+
+@given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
+def test_every_node_continues_a_live_one(seed, settings):
+    for history in search_with_history(seed, settings).histories:
+        assert all(node.parent is None for node in history.steps[0])
+        for before, step in itertools.pairwise(history.steps):
+            assert all(before[node.parent].fate == "alive" for node in step)
+
+
+@given(seed=st.integers(0, 999), settings=st.sampled_from(CASES))
+def test_a_step_shows_at_most_a_full_beam_alive_and_nothing_impossible(seed, settings):
+    for history in search_with_history(seed, settings).histories:
+        for step in history.steps:
+            assert all(math.isfinite(node.score) and math.isfinite(node.log_probability) for node in step)
+            assert sum(node.fate == "alive" for node in step) <= settings.beam_size
+
+
+def test_pruned_candidates_are_shown():
+    fates = {node.fate for step in search_with_history(0, CASES[0]).histories[0].steps for node in step}
+    assert fates == {"alive", "finished", "pruned"}
+
+
+def test_keeping_history_changes_no_result_and_is_off_by_default():
+    toy = Toy(6)
+    request = Request([[START]], CASES[0], [END])
+    plain = search_beams(toy, toy.start([0]), request)
+    kept = search_beams(toy, toy.start([0]), request, keep_history=True)
+    assert plain.histories == []
+    assert plain.hypotheses == kept.hypotheses

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.decoding import logits_processors
-from sightline.decoding.sequences import contains
+from sightline.decoding.settings import contains
 
 V = 7
 FORBIDDEN = -math.inf

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sightline.decoding
 from sightline.decoding import DecodingSettings, Request, search
-from sightline.decoding.sequences import contains
+from sightline.decoding.settings import contains
 from sightline.errors import InputError
 
 from .toy import END, Toy

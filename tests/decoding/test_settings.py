@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.config import from_mapping, to_mapping
 from sightline.decoding import DecodingSettings
 from sightline.errors import SettingsError
-from sightline.settings import from_mapping, to_mapping
 
 # Bad and forced words are drawn from different ranges, so that they never contradict each other.
 valid = st.fixed_dictionaries(

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from reference_taps import (
+from torch import Tensor, nn
+
+from sightline.model import GPT, ActivationCache, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
+
+from .reference_taps import (
     BERT_TAPS,
     DECODER_LAYERS,
     ENCODER_LAYERS,
@@ -26,7 +30,7 @@ from reference_taps import (
     Batch,
     Tap,
 )
-from reference_weights import (
+from .reference_weights import (
     BERT_PRETRAINING,
     GPT2,
     LLAMA,
@@ -36,9 +40,6 @@ from reference_weights import (
     Table,
     fill,
 )
-from torch import Tensor, nn
-
-from sightline.model import GPT, ActivationCache, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
 
 
 @dataclass(frozen=True)

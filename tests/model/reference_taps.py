@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from reference_weights import (
+from torch import Tensor, nn
+
+from .reference_weights import (
     rename,
 )
-from torch import Tensor, nn
 
 TOLERANCE = 1e-5
 VOCAB_SIZE, TARGET_VOCAB_SIZE, N_CLASSES, MAX_LENGTH = 50, 40, 5, 16

@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from sightline.model.positions import (
-    frequencies,
-    rotate,
-    rotation_at,
-    rotation_table,
-    round_up,
-    sinusoid_table,
-)
+from sightline.model.positions import frequencies, rotate, rotation_at, rotation_table, round_up, sinusoid_table
 
 D_MODEL = 32
 

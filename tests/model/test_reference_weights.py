@@ -2,9 +2,12 @@
 
 import pytest
 import torch
-from reference_pairs import PAIRS, every_pair, gpt2, llama
-from reference_taps import MAX_LENGTH
-from reference_weights import (
+from torch import nn
+from torch.testing import assert_close
+
+from .reference_pairs import PAIRS, every_pair, gpt2, llama
+from .reference_taps import MAX_LENGTH
+from .reference_weights import (
     GPT2,
     LLAMA,
     MARIAN,
@@ -13,8 +16,6 @@ from reference_weights import (
     rename,
     to_theirs,
 )
-from torch import nn
-from torch.testing import assert_close
 
 pytestmark = pytest.mark.filterwarnings(
     # nn.Transformer warns that pre-norm disables its encoder's fast path; no test here takes it.

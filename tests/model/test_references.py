@@ -8,8 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from reference_pairs import PAIRS, SOURCE_FOR_BERT, Pair, bert_config, every_pair, give_weights, gpt2, llama, our_bert
-from reference_taps import (
+from torch import Tensor
+from torch.testing import assert_close
+
+from sightline.model import ActivationCache
+
+from .reference_pairs import PAIRS, SOURCE_FOR_BERT, Pair, bert_config, every_pair, give_weights, gpt2, llama, our_bert
+from .reference_taps import (
     N_CLASSES,
     SEGMENTS,
     SOURCE,
@@ -19,15 +24,11 @@ from reference_taps import (
     assert_layers_agree,
     record_taps,
 )
-from reference_weights import (
+from .reference_weights import (
     BERT_SEQUENCE_CLASSES,
     BERT_TOKEN_CLASSES,
     to_ours,
 )
-from torch import Tensor
-from torch.testing import assert_close
-
-from sightline.model import ActivationCache
 
 pytestmark = pytest.mark.filterwarnings(
     # nn.Transformer warns that pre-norm disables its encoder's fast path; no test here takes it.

@@ -6,10 +6,10 @@ import json
 import pytest
 import torch
 
+from sightline.config import from_mapping, to_mapping
 from sightline.errors import SettingsError
 from sightline.model import GPT, Bert, Transformer, build, preset
 from sightline.model.registry import ARCHITECTURES, PRESETS, architecture_of, read_config
-from sightline.settings import from_mapping, to_mapping
 
 
 def attention(d):

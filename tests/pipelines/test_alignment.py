@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import pipeline_for
-from sightline.pipelines.alignment import find_token_spans
+from sightline.pipelines.pipeline import find_token_spans
 from sightline.tracing.tokenized_text import word_spans
 
 from .tiny import BPE, CHARACTERS, many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle

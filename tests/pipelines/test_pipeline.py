@@ -1,17 +1,26 @@
-"""What every pipeline can do, and which one a folder opens as."""
+"""What every pipeline can do, and which one a folder opens as.
+
+Batches within a budget, every text once.
+
+Overrides of decoding settings and what they imply.
+"""
 
 import subprocess
 import sys
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sightline
 from sightline import pipelines
 from sightline.bundle import Bundle, save
-from sightline.errors import InputError
+from sightline.data.tokenizers import train_tokenizer
+from sightline.decoding import DecodingSettings
+from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator, load, pipeline_for
-from sightline.text import train_tokenizer
+from sightline.pipelines.pipeline import MIN_WIDTH, batch_by_tokens, override_settings
 
 from .tiny import (
     BPE,
@@ -166,3 +175,66 @@ def test_package_imports_lazily():
     code = "import sys, sightline; dir(sightline); print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
+
+
+@given(
+    lengths=st.lists(st.integers(0, 60), max_size=40), batch_tokens=st.integers(1, 300), rows=st.sampled_from([1, 4])
+)
+def test_every_text_with_tokens_is_in_one_batch_within_the_budget(lengths, batch_tokens, rows):
+    found = list(batch_by_tokens(lengths, batch_tokens=batch_tokens, rows=rows))
+    wanted = [number for number, length in enumerate(lengths) if length]
+    assert sorted(number for batch in found for number in batch) == wanted
+    for batch in found:
+        width = max(MIN_WIDTH, *(lengths[number] for number in batch))
+        assert len(batch) == 1 or len(batch) * width * rows <= batch_tokens
+
+
+def test_budget_of_zero_is_refused():
+    with pytest.raises(SettingsError, match="batch_tokens must be 1 or more, not 0"):
+        list(batch_by_tokens([3], batch_tokens=0))
+
+
+GREEDY, BEAM, SAMPLED = (
+    DecodingSettings(),
+    DecodingSettings(beam_size=4),
+    DecodingSettings(do_sample=True, temperature=0.7),
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "expected"),
+    [
+        (GREEDY, {}, {"do_sample": False, "beam_size": 1}),
+        (GREEDY, {"temperature": 0.5}, {"do_sample": True, "temperature": 0.5}),
+        (BEAM, {"seed": 1}, {"do_sample": True, "beam_size": 1, "seed": 1}),
+        (BEAM, {"seed": None}, {"do_sample": False, "beam_size": 4}),
+        (BEAM, {"top_k": 5, "n_best": 9}, {"do_sample": True, "n_best": 9}),
+        (GREEDY, {"temperature": 0.5, "do_sample": False}, {"do_sample": False}),
+        (SAMPLED, {"beam_size": 3}, {"do_sample": False, "beam_size": 3}),
+        (SAMPLED, {"beam_size": 1}, {"do_sample": True, "temperature": 0.7}),
+        (SAMPLED, {"n_best": 5}, {"do_sample": True, "n_best": 5, "beam_size": 1}),
+        (GREEDY, {"n_best": 5}, {"beam_size": 5, "n_best": 5}),
+        (BEAM, {"n_best": 2}, {"beam_size": 4, "n_best": 2}),
+        (GREEDY, {"stop": "x"}, {"stop": ("x",)}),
+        (GREEDY, {"stop": ["x", "y"], "length_penalty": 1}, {"stop": ("x", "y"), "length_penalty": 1.0}),
+    ],
+    ids=str,
+)
+def test_overrides_imply_other_settings(base, given, expected):
+    found = override_settings(base, given)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"beam_size": 4, "temperature": 0.5}, "do_sample draws one token at a time: it needs beam_size = 1, not 4"),
+        ({"beam_size": 2, "n_best": 3}, r"n_best \(3\) is more than beam_size \(2\)"),
+        ({"temprature": 1.0}, r"unknown setting 'temprature' \(did you mean 'temperature'\?\)"),
+        ({"beam_size": "4"}, "beam_size: '4' is not a whole number"),
+        ({"do_sample": "yes"}, "'yes' is not true or false"),
+    ],
+)
+def test_contradictory_overrides_are_refused(given, reason):
+    with pytest.raises(SettingsError, match=reason):
+        override_settings(GREEDY, given)

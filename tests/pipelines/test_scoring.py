@@ -5,9 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from sightline.model import ActivationCache
-from sightline.pipelines.alignment import compute_cross_attention
-from sightline.pipelines.scoring import target_token_log_probs
-from sightline.pipelines.steps import last_cross_attention
+from sightline.pipelines.generation import last_cross_attention
+from sightline.pipelines.scoring import compute_cross_attention, target_token_log_probs
 
 from .tiny import precise, translator_bundle
 

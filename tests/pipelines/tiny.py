@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from sightline.bundle import Bundle, TaskConfig
+from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_bpe, train_characters
 from sightline.decoding import DecodingSettings
 from sightline.model import Model, build
 from sightline.model.registry import read_config
-from sightline.text import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_bpe, train_characters
 
 LINES = [
     "the cat sat on the mat",

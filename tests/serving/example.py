@@ -9,7 +9,7 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from sightline.serving import (
+from sightline.serving.http import (
     Application,
     Body,
     Limits,

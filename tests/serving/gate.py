@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sightline.serving.running_batch import RunningBatch
+from sightline.serving.scheduling.jobs import RunningBatch
 
 from .wire import PATIENCE
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sightline.serving import Application, background
-from sightline.serving.protocol import GuardedProtocol
+from sightline.serving.http import Application, background
+from sightline.serving.http.protocol import GuardedProtocol
 
 from .wire import PATIENCE
 

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from sightline.serving import Limits, ServingSettings, bind, create_app, serve
-from sightline.serving.route import Router
+from sightline.serving.http import Limits, ServingSettings, bind, create_app, serve
+from sightline.serving.http.routing import Router
 
 HOUR = 3600
 

@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from sightline.errors import JSONProblem
-from sightline.serving import Limits
-from sightline.serving.body import INVALID_JSON, MAX_DEPTH, parse_json_body
-from sightline.serving.problem import Problem
+from sightline.serving.http import Limits
+from sightline.serving.http.problem import Problem
+from sightline.serving.http.routing import INVALID_JSON, MAX_DEPTH, parse_json_body
 
 from .example import Witness, example_app
 from .standing import standing

@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from named import ROOT
-from sightline.serving import Limits, ServingSettings
+from sightline.serving.http import Limits, ServingSettings
 from sightline.serving.service import service
 
 TEXT = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import pytest
 
 from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
-from sightline.serving import Limits, ServingSettings
-from sightline.serving.route import Router
+from sightline.serving.http import Limits, ServingSettings
+from sightline.serving.http.routing import Router
 from sightline.serving.service import service
 
 from .standing import Standing, standing

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.serving import Problem, Router, ServingSettings, create_app
+from sightline.serving.http import Problem, Router, ServingSettings, create_app
 
 from .standing import standing
 from .wire import asking

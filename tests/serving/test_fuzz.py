@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.tiny import generator_bundle, many_languages_bundle
 from sightline.pipelines import Generator, Translator
-from sightline.serving import Application, Limits, ServingSettings, background
+from sightline.serving.http import Application, Limits, ServingSettings, background
 from sightline.serving.service import service
 
 from .example import example_app

@@ -9,7 +9,7 @@ from starlette.staticfiles import StaticFiles
 from pipelines.tiny import generator_bundle
 from sightline.errors import SettingsError
 from sightline.pipelines import Generator
-from sightline.serving import Limits, ServingSettings
+from sightline.serving.http import Limits, ServingSettings
 from sightline.serving.service import service
 from sightline.studio import routes
 
@@ -244,7 +244,7 @@ def test_t22_unusable_key_is_refused_at_the_start(key):
 
 
 def test_t22_public_pages_need_no_key_and_nothing_else_does(tmp_path):
-    from sightline.serving import create_app
+    from sightline.serving.http import create_app
 
     from .example import example_router
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from sightline.errors import SettingsError
-from sightline.serving import Limits, Problem, overloaded
+from sightline.serving.http import Limits, Problem, overloaded
 
 
 def test_every_limit_has_an_option_and_a_help_text():

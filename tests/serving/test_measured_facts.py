@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from sightline.serving import Limits
+from sightline.serving.http import Limits
 
 from .example import Witness, example_app
 from .standing import standing

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from sightline.serving import Metrics
-from sightline.serving.metrics import MAX_SERIES
+from sightline.serving.http import Metrics
+from sightline.serving.http.metrics import MAX_SERIES
 
 LINE = re.compile(
     r'(# (HELP|TYPE) [a-z_]+ .+)|([a-z_]+(\{[a-z_]+="([^"\\\n]|\\.)*"(,[a-z_]+="([^"\\\n]|\\.)*")*\})? \S+)'

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from pipelines.tiny import filler_bundle, generator_bundle, many_languages_bundle
 from sightline.bundle import save
 from sightline.pipelines import Filler, Generator, Translator
-from sightline.serving import ServingSettings
+from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
 from sightline.studio import routes
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from sightline.config import unknown_name
 from sightline.errors import InputError
-from sightline.serving.problem import refusal
-from sightline.settings import unknown_name
+from sightline.serving.http.problem import refusal
 
 MADE_UP = ["../../secret", "it's secret", 'a "secret"', "it's a \"secret\" \\' '", "secret\n\x00", "", "décoder" * 30]
 

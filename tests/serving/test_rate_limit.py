@@ -2,9 +2,8 @@
 
 import pytest
 
-from sightline.serving.client_address import ClientAddresses
-from sightline.serving.problem import Problem
-from sightline.serving.rate_limit import RateLimiter
+from sightline.serving.http.guard import ClientAddresses, RateLimiter
+from sightline.serving.http.problem import Problem
 
 
 class Clock:

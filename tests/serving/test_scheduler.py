@@ -11,8 +11,8 @@ from pipelines.tiny import generator_bundle, many_languages_bundle, translator_b
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.pipelines import Generator, Translator
-from sightline.serving.model_requests import BatchedCall, GenerationRequest
-from sightline.serving.scheduler import QueueFullError, Scheduler, StoppedError
+from sightline.serving.scheduling.jobs import BatchedCall, GenerationRequest
+from sightline.serving.scheduling.scheduler import QueueFullError, Scheduler, StoppedError
 
 from .wire import until
 

@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.tiny import chat_bundle, classifier_bundle, filler_bundle, generator_bundle, many_languages_bundle
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving import Application, ServingSettings, create_app
+from sightline.serving.http import Application, ServingSettings, create_app
 from sightline.serving.service import service
 from sightline.studio import routes
 

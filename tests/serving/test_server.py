@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from sightline.errors import RefusedError, SettingsError, SightlineError
-from sightline.serving import Lifecycle, Limits, ServingSettings, bind, create_app, url_of
+from sightline.serving.http import Lifecycle, Limits, ServingSettings, bind, create_app, url_of
 
 from .example import Witness, example_app
 from .standing import standing
@@ -179,7 +179,7 @@ def test_t18_idle_server_exits_at_once_and_leaves_no_child():
 
 def test_serving_is_not_imported_before_it_is_used():
     code = (
-        "import sightline, sightline.serving.settings, sys; "
+        "import sightline, sightline.serving.http.settings, sys; "
         "print([name for name in ('fastapi', 'pydantic', 'uvicorn') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)

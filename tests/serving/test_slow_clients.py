@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
-from sightline.serving import Application, Limits, ServingSettings, background
+from sightline.serving.http import Application, Limits, ServingSettings, background
 from sightline.serving.service import service
 
 from .example import Witness, example_app

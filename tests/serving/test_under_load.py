@@ -24,11 +24,10 @@ from pipelines.tiny import generator_bundle
 from sightline.bench.load_generator import Load, start_load_generator
 from sightline.bundle import save
 from sightline.pipelines import Generator
-from sightline.serving import Limits, ServingSettings, background
 from sightline.serving.api import LoadedModels, Submitter
-from sightline.serving.model_requests import GenerationRequest
-from sightline.serving.running_batch import RunningBatch
-from sightline.serving.scheduler import Scheduler
+from sightline.serving.http import Limits, ServingSettings, background
+from sightline.serving.scheduling.jobs import GenerationRequest, RunningBatch
+from sightline.serving.scheduling.scheduler import Scheduler
 from sightline.serving.service import service
 
 from .measures import percentile, resident_bytes

@@ -13,7 +13,7 @@ import sightline
 from browser import browser, every_tab
 from pipelines.tiny import classifier_bundle, translator_bundle
 from sightline.pipelines import Classifier, Pipeline, Translator
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
 

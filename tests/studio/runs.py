@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from run.small import overrides
-from sightline.run import train
-from sightline.serving import ServingSettings, background
+from runs.small import overrides
+from sightline.runs import train
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
 

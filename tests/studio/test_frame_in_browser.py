@@ -5,7 +5,7 @@ import re
 import pytest
 
 from browser import hash_of
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
 from sightline.studio.assets import assets

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from pipelines.tiny import generator_bundle
-from run.small_demo import small_demo
+from runs.small_demo import small_demo
 from sightline.bundle import save
-from sightline.cli.browser import open_page
+from sightline.cli.serve import open_page
 
 PATIENCE = 120
 """Seconds after which something will never come, however busy the machine is."""

@@ -10,10 +10,10 @@ from browser import hash_of, settle
 from pipelines.tiny import generator_bundle, translator_bundle
 from sightline.model.positions import rotation_table
 from sightline.pipelines import Generator, Translator
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
-from sightline.tracing.position_encodings import position_encodings, similarities
+from sightline.tracing.vectors import position_encodings, similarities
 
 pytestmark = pytest.mark.browser
 

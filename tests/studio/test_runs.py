@@ -9,11 +9,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from sightline.run.snapshots import pipeline_at
-from sightline.studio.runs_metrics import MAX_BYTES, MAX_FILE_BYTES, parse_record, read_since
-from sightline.studio.runs_table import RunsTable
-from sightline.studio.timelapse import ByteLimitedCache, Timelapse, TimelapseRequest
-from sightline.tracing.drawing import pack_bytes
+from sightline.runs.folder import pipeline_at
+from sightline.studio.runs import ByteLimitedCache, Timelapse, TimelapseRequest
+from sightline.studio.runs_table import MAX_BYTES, MAX_FILE_BYTES, RunsTable, parse_record, read_since
+from sightline.tracing.page import pack_bytes
 
 from .runs import copy_of, metrics_of, served, small_run
 

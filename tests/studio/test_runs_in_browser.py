@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from browser import FOLLOW, hash_of, saved, settle
-from sightline.run.snapshots import pipeline_at
+from sightline.runs.folder import pipeline_at
 from tracing.test_legibility_in_browser import CUT, MIN_CONTRAST, UNREADABLE
 from tracing.test_page_in_browser import Shown, short
 

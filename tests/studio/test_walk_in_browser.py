@@ -11,7 +11,7 @@ import torch
 from browser import saved, settle, until
 from pipelines.tiny import generator_bundle, translator_bundle
 from sightline.pipelines import Generator, Translator
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
 

@@ -11,7 +11,7 @@ from browser import FRAMES, hash_of, settle, until
 from browser import saved as file_of
 from pipelines.tiny import generator_bundle
 from sightline.pipelines import Generator
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
 from tracing.test_legibility_in_browser import CUT, MIN_CONTRAST, UNREADABLE

@@ -8,7 +8,7 @@ import pytest
 
 from browser import hash_of, saved, settle
 from sightline.tracing.figures.embedding_map import project
-from sightline.tracing.pca import unit_vectors
+from sightline.tracing.vectors import unit_vectors
 
 pytestmark = pytest.mark.browser
 

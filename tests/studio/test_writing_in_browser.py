@@ -10,12 +10,12 @@ import pytest
 
 from browser import PATIENCE, hash_of, settle, until
 from pipelines.tiny import LINES, chat_bundle, generator_bundle
+from sightline.data.tokenizers import train_characters
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import Chat, Generator
-from sightline.serving import ServingSettings, background
+from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
-from sightline.text import train_characters
 from tracing.test_page_in_browser import Shown
 
 pytestmark = pytest.mark.browser

@@ -11,10 +11,9 @@ from matplotlib.text import Text
 
 from sightline.errors import InputError
 from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
-from sightline.tracing.figures.attention_lines import MIN_WEIGHT, is_drawn
+from sightline.tracing.figures.attention import MIN_WEIGHT, is_drawn
+from sightline.tracing.figures.canvas import MAX_HEIGHT, label
 from sightline.tracing.figures.heads import MAX_CELLS, arrange, max_pool
-from sightline.tracing.figures.label import label
-from sightline.tracing.figures.style import MAX_HEIGHT
 
 from .handmade import HEADS, LAYERS, continuation, sentence, translation
 

@@ -13,9 +13,8 @@ import pytest
 
 import sightline
 from sightline.errors import InputError
-from sightline.tracing.figures import KINDS, attention_matrix, draw, save, style
-from sightline.tracing.figures import label as label_module
-from sightline.tracing.figures.label import escape_invisible, label
+from sightline.tracing.figures import KINDS, attention_matrix, canvas, draw, save
+from sightline.tracing.figures.canvas import escape_invisible, label
 
 from .handmade import ARABIC, CJK, HEBREW, ODD, sentence, translation
 from .test_figures import drawn
@@ -60,8 +59,7 @@ def test_right_to_left_and_chinese_are_text(kind, tmp_path):
 
 def test_letters_that_no_font_has_are_named(tmp_path, monkeypatch):
     """As on a machine without Chinese fonts: no warning, the text stays in the SVG, and one is told."""
-    for module in (style, label_module):
-        monkeypatch.setattr(module, "families", lambda: ("sans-serif",))
+    monkeypatch.setattr(canvas, "families", lambda: ("sans-serif",))
     figure = draw("matrix", translation(["曙", "a"], ["曙光"]))
     for name in ("figure.png", "figure.svg"):
         assert save(figure, tmp_path / name) == "曙光"
@@ -145,9 +143,9 @@ def test_nobody_loads_pyplot_or_a_screen():
 
 def test_colors_are_those_of_the_page():
     """One color for one idea, on paper as on the screen."""
-    theme = (Path(sightline.__file__).parent / "tracing/drawing/theme.css").read_text().partition("}")[0]
+    theme = (Path(sightline.__file__).parent / "tracing/page/theme.css").read_text().partition("}")[0]
     of = dict(re.findall(r"--(\w+): ([^;]+);", theme))
-    ours = {"query": style.QUERY, "key": style.KEY, "value": style.VALUE, "weight": style.WEIGHT}
-    assert {**ours, "position": style.POSITION} == {name: of[name] for name in (*ours, "position")}
+    ours = {"query": canvas.QUERY, "key": canvas.KEY, "value": canvas.VALUE, "weight": canvas.WEIGHT}
+    assert {**ours, "position": canvas.POSITION} == {name: of[name] for name in (*ours, "position")}
     for stop, color in zip((0.0, 0.25, 0.5, 0.75, 1.0), re.findall(r"#[0-9a-f]{6}", of["weights"]), strict=True):
-        assert style.WEIGHTS(stop)[:3] == pytest.approx(matplotlib.colors.to_rgb(color), abs=0.01)
+        assert canvas.WEIGHTS(stop)[:3] == pytest.approx(matplotlib.colors.to_rgb(color), abs=0.01)

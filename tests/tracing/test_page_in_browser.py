@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from browser import FRAMES, HEARD, PATIENCE
-from sightline.tracing import Trace, drawing
+from sightline.tracing import Trace
+from sightline.tracing import page as trace_page
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
 from .models import GENERATORS, pipeline, text_for, trace_options
@@ -38,7 +39,7 @@ class Opened:
 
     def __init__(self, page, file, trace: Trace, *, width=1280, height=900, theme="light", address=""):
         self.trace, self.page = trace, page
-        file.write_text(drawing.page(trace, title="a title"), encoding="utf-8")
+        file.write_text(trace_page.build_page(trace, title="a title"), encoding="utf-8")
         self.said: list[str] = []
         self.asked: list[str] = []
         page.goto("about:blank")  # what was there before has nothing more to say
@@ -124,7 +125,7 @@ class Shown:
 
 def stops(name: str, *, dark: bool) -> np.ndarray:
     """The colors of a scale, read from the stylesheet."""
-    found = re.findall(rf"--{name}: ([^;]+);", drawing.stylesheet())[int(dark)]
+    found = re.findall(rf"--{name}: ([^;]+);", trace_page.stylesheet())[int(dark)]
     return np.array([[int(part.strip()[at : at + 2], 16) for at in (1, 3, 5)] for part in found.split(",")], float)
 
 

@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 
 from browser import PATIENCE
-from sightline.tracing import drawing
+from sightline.tracing import page as trace_page
 
 from .drawn import drawn_trace
 from .models import pipeline, text_for
@@ -56,13 +56,13 @@ WHOLE = """async () => {
 def address():
     traces = {"one": drawn_trace(6), "two": drawn_trace(9, OTHER)}
     traces |= {name: pipeline(name).trace(text_for(name)) for name in ("gpt", "filler")}
-    files = {"/": ("text/html", PAGE.encode()), "/theme.css": ("text/css", drawing.stylesheet().encode())}
-    files |= {f"/{name}.js": ("text/javascript", source.encode()) for name, source in drawing.modules().items()}
+    files = {"/": ("text/html", PAGE.encode()), "/theme.css": ("text/css", trace_page.stylesheet().encode())}
+    files |= {f"/{name}.js": ("text/javascript", source.encode()) for name, source in trace_page.modules().items()}
     for name, trace in traces.items():
         for kind, type_ in (("json", "application/json"), ("text", "text/plain")):
-            files[f"/{name}.{kind}"] = (type_, drawing.pack_json(trace).encode())
+            files[f"/{name}.{kind}"] = (type_, trace_page.pack_json(trace).encode())
         files[f"/{name}.plain"] = ("application/json", trace.to_json().encode())
-        files[f"/{name}.bin"] = ("application/octet-stream", drawing.pack_bytes(trace))
+        files[f"/{name}.bin"] = ("application/octet-stream", trace_page.pack_bytes(trace))
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sightline.text import MASKING_TOKENS, SEQUENCE_TOKENS, train_characters
-from sightline.text.batch_source import (
+from sightline.data.corpora.files import Counts
+from sightline.data.datasets.batch_source import (
     BatchSource,
     LabeledBatchSource,
     MaskedBatchSource,
@@ -13,10 +13,10 @@ from sightline.text.batch_source import (
     TaggedBatchSource,
     TextBatchSource,
 )
-from sightline.text.batching import BatchSettings
-from sightline.text.counts import Counts
-from sightline.text.encoded_dataset import EncodedDataset
-from sightline.text.masking import Masker, MaskingSettings
+from sightline.data.datasets.batching import BatchSettings
+from sightline.data.datasets.encoded_dataset import EncodedDataset
+from sightline.data.datasets.masking import Masker, MaskingSettings
+from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, train_characters
 
 from .toy import tiny_model
 

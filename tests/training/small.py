@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from sightline.data.datasets.batch import Batch, MaskedBatch, PairBatch, TextBatch
 from sightline.model import Model
-from sightline.text.batch import Batch, MaskedBatch, PairBatch, TextBatch
 from sightline.training.objective import Objective
-from sightline.training.randomness import RandomStates
+from sightline.training.state import RandomStates
 
 from .toy import WORDS
 

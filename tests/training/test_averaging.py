@@ -7,9 +7,9 @@ import torch
 from safetensors.torch import save_file
 from torch.testing import assert_close
 
+from sightline.bundle import weights
 from sightline.errors import InputError, ModelFileError
-from sightline.training import tensor_file
-from sightline.training.averaging import ExponentialMovingAverage, average_files, effective_decay
+from sightline.training.optimizer import ExponentialMovingAverage, average_files, effective_decay
 
 from .toy import SETTINGS, digest, new_state, tiny_model, train
 
@@ -98,7 +98,7 @@ def files(folder: Path, *, dtype: torch.dtype = torch.float32, n_files: int = 3)
 
 
 def tensors_of(path: Path) -> dict[str, torch.Tensor]:
-    with tensor_file.open_tensor_file(path) as file:
+    with weights.open_tensor_file(path) as file:
         return file.read_all()
 
 
@@ -122,10 +122,8 @@ def test_mean_of_one_file_is_that_file(tmp_path):
 def test_mean_reads_one_tensor_at_a_time(tmp_path, monkeypatch):
     """Ten checkpoints must not need the memory of ten models."""
     read = []
-    plain = tensor_file.TensorFile.read
-    monkeypatch.setattr(
-        tensor_file.TensorFile, "read", lambda file, name, **how: read.append(name) or plain(file, name)
-    )
+    plain = weights.TensorFile.read
+    monkeypatch.setattr(weights.TensorFile, "read", lambda file, name, **how: read.append(name) or plain(file, name))
     names = list(average_files(files(tmp_path)))
     assert read == [name for name in names for _ in range(3)]
 

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.training.averaging import average_files
-from sightline.training.checkpoint import build_rank_entries, load, resume, save
+from sightline.training.checkpoint import build_rank_entries, list_checkpoints, load, resume, save
 from sightline.training.distributed import Rank
-from sightline.training.retention import list_checkpoints
+from sightline.training.optimizer import average_files
 from sightline.training.state import LoopState, Progress, RunningSums
 
 from .toy import SETTINGS, fingerprint, new_state, train

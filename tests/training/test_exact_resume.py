@@ -73,7 +73,7 @@ def test_resume_without_the_random_states_would_differ(tmp_path, monkeypatch):
     save(first, tmp_path, keep_checkpoints=1)
     second = new_state()
     scramble_generators()
-    monkeypatch.setattr("sightline.training.randomness.RandomStates.restore", lambda states: None)
+    monkeypatch.setattr("sightline.training.state.RandomStates.restore", lambda states: None)
     resume(second, tmp_path)
     assert train(second, SETTINGS, n_batches=5) != losses[4:]
 

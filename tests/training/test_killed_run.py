@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from instants import MAY_FORK, exit_code_of
+from sightline.runtime import stop_on_signals
 from sightline.storage import lock_run
-from sightline.training.checkpoint import resume, save
-from sightline.training.retention import list_checkpoints
-from sightline.training.signals import stop_on_signals
+from sightline.training.checkpoint import list_checkpoints, resume, save
 
 from .toy import SETTINGS, fingerprint, new_state, train
 

@@ -10,20 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from sightline.runtime import StopRequest
 from sightline.training import loop
-from sightline.training.averaging import ExponentialMovingAverage
-from sightline.training.checkpoint import STATE, SUMS, resume, save
+from sightline.training.checkpoint import STATE, SUMS, list_checkpoints, parse_step, resume, save
 from sightline.training.distributed import Rank
 from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, TrainerContext, train
-from sightline.training.metrics import FILE_NAME, MetricsFile, read_metrics
+from sightline.training.metrics import FILE_NAME, MetricsFile, ValidationResult, read_metrics
 from sightline.training.objective import Objective
-from sightline.training.optimizer import make_optimizer
+from sightline.training.optimizer import ExponentialMovingAverage, make_optimizer
 from sightline.training.report import SilentReporter
-from sightline.training.retention import list_checkpoints, parse_step
 from sightline.training.settings import TrainingSettings
-from sightline.training.signals import StopRequest
 from sightline.training.state import Progress, TrainingState
-from sightline.training.validation import ValidationResult
 
 from .examples import TASKS, batch_source_of, model_for
 from .toy import fingerprint

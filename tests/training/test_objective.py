@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.text.batch import PairBatch
+from sightline.data.datasets.batch import PairBatch
 from sightline.training.objective import Objective
 
 from .examples import TASKS, batch_source_of, model_for

@@ -1,4 +1,7 @@
-"""Every parameter has its optimizer, and an update that would spoil the weights is not done."""
+"""Every parameter has its optimizer, and an update that would spoil the weights is not done.
+
+Our Muon is torch's, but for the precision of its matrix products.
+"""
 
 import math
 from dataclasses import replace
@@ -9,8 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from sightline.errors import SightlineError
-from sightline.training.muon import Muon
-from sightline.training.optimizer import Optimizer, make_optimizer
+from sightline.training.optimizer import Muon, Optimizer, make_optimizer, orthogonalize
 from sightline.training.settings import TrainingSettings
 
 from .toy import FAMILIES, SETTINGS, digest, fingerprint, new_state, tiny_model, train
@@ -187,3 +189,46 @@ def test_zero_grad_clears_the_gradients_of_every_part():
     assert isinstance(optimizer, Optimizer)
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+SHAPES = [(8, 8), (16, 8), (8, 16), (16, 8)]
+
+
+def matrices(seed: int) -> list[torch.nn.Parameter]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in SHAPES]
+
+
+def test_updates_are_those_of_torch_but_for_its_sixteen_bits():
+    settings = {"lr": 0.02, "weight_decay": 0.1, "momentum": 0.9}
+    ours, theirs = matrices(1), matrices(1)
+    optimizers = Muon(ours, **settings), torch.optim.Muon(theirs, adjust_lr_fn="match_rms_adamw", **settings)
+    for step in range(3):
+        for gradients, parameters in ((matrices(10 + step), ours), (matrices(10 + step), theirs)):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient.detach()
+        for optimizer in optimizers:
+            optimizer.step()
+    for one, other, begin in zip(ours, theirs, matrices(1), strict=True):
+        assert float((one - begin).detach().abs().max()) > 0.01
+        assert_close(one, other, atol=2e-3, rtol=0)
+        assert_close(optimizers[0].state[one]["momentum_buffer"], optimizers[1].state[other]["momentum_buffer"])
+
+
+def test_singular_values_come_near_one():
+    group = torch.optim.Muon(matrices(1)).param_groups[0]
+    for parameter in matrices(2):
+        found = torch.linalg.svdvals(orthogonalize(parameter.detach()[None], group)[0])
+        assert float(found.min()) > 0.4
+        assert float(found.max()) < 1.4
+
+
+def test_matrix_without_gradient_stays():
+    first, second, *_ = matrices(1)
+    before = second.detach().clone()
+    first.grad = torch.ones_like(first)
+    optimizer = Muon([first, second], lr=0.02)
+    optimizer.step()
+    assert_close(second.detach(), before, atol=0, rtol=0)
+    with pytest.raises(NotImplementedError):
+        optimizer.step(lambda: None)

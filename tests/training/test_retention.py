@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.training.checkpoint import load, resume, save
-from sightline.training.retention import list_checkpoints, remove_leftovers
+from sightline.training.checkpoint import list_checkpoints, load, remove_leftovers, resume, save
 
 from .toy import new_state
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.config import from_mapping, to_mapping
 from sightline.errors import SettingsError
-from sightline.settings import from_mapping, to_mapping
 from sightline.training.settings import TrainingSettings
 
 valid = st.fixed_dictionaries(

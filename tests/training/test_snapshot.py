@@ -1,7 +1,7 @@
 """Snapshots are models like others, many early and few late."""
 
 from sightline.bundle import load
-from sightline.training.snapshot import save_snapshot, snapshot_due
+from sightline.training.checkpoint import save_snapshot, snapshot_due
 
 from .toy import digest, tiny_model
 

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from sightline.model import GPT, Bert, Model, Transformer, build
 from sightline.model.registry import read_config
-from sightline.training.averaging import ExponentialMovingAverage
 from sightline.training.loss import projected_cross_entropy
-from sightline.training.optimizer import make_optimizer
+from sightline.training.optimizer import ExponentialMovingAverage, make_optimizer
 from sightline.training.schedule import learning_rate
 from sightline.training.settings import TrainingSettings
 from sightline.training.state import Progress, TrainingState

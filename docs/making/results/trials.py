@@ -11,9 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from making.results.row import DATA, RUNS, Row, Training, Trial
-from sightline.run.overrides import apply_overrides
-from sightline.run.recipe import read_recipe
-from sightline.run.run_record import read_run_record
+from sightline.runs.recipe import apply_overrides, read_recipe
+from sightline.runs.run_record import read_run_record
 
 PROGRAM = (sys.executable, "-m", "sightline")
 PROJECT = Path(__file__).parents[3]

@@ -10,21 +10,28 @@ schedule. Here every contender trains on the same sentences, one epoch per round
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 from sightline.bench.measure import Timing, time_interleaved
-from sightline.bench.peers import HuggingFaceMarian
+from sightline.bench.train import HuggingFaceMarian
+from sightline.data.corpora.builtin import make_phrasebook, translations
+from sightline.data.corpora.corpus import Corpus
+from sightline.data.corpora.files import Counts
+from sightline.data.corpora.records import SOURCE_AND_TARGET
+from sightline.data.corpora.settings import DataSettings
+from sightline.data.datasets.batch import IGNORE_INDEX, pad
+from sightline.data.datasets.batch_source import PairBatchSource, RankSlice
+from sightline.data.datasets.batching import Batches, BatchSettings
+from sightline.data.datasets.encoded_dataset import EncodedDataset
+from sightline.data.tokenizers import Tokenizer, train_bpe
+from sightline.errors import InputError
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer, TransformerConfig
-from sightline.text import Tokenizer
-from sightline.text.batch import IGNORE_INDEX, pad
-from sightline.text.batch_source import PairBatchSource, RankSlice
-from sightline.text.batching import Batches, BatchSettings
-from sightline.text.counts import Counts
-from sightline.text.encoded_dataset import EncodedDataset
 from sightline.training.objective import Objective
 
 PAD = 0
@@ -154,3 +161,21 @@ def our_padding_share(sentences: Sentences, batch_tokens: int) -> float:
     """Return the share of padding in our batches if they were padded."""
     lengths = sentences.dataset().lengths + np.array([0, 1])
     return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share
+
+
+VOCAB_SIZE = 8_000
+
+
+def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sentences:
+    """Return the first `n` pairs, tokenized by a tokenizer trained on them."""
+    if (source is None) != (target is None):
+        raise InputError("--source and --target must be given together")
+    if source is None:
+        book = make_phrasebook(n_train=n, n_unseen=1)
+        pairs = [(pair.source, pair.target) for pair in islice(translations(book.train), 0, None, 30)][:n]
+    else:
+        corpus = Corpus(DataSettings(train=str(source), train_target=str(target)), SOURCE_AND_TARGET)
+        pairs = [(str(r.fields[0]), str(r.fields[1])) for r in islice(corpus.records(), n)]
+    tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCAB_SIZE)
+    sources, targets = (tokenizer.encode_batch(list(side)) for side in zip(*pairs, strict=True))
+    return Sentences(tokenizer, sources, targets)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from urllib.parse import urlsplit
 
-from sightline.serving.rlimit import raise_open_file_limit
+from sightline.serving.http.server import raise_open_file_limit
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from sightline.bench.load_generator import Load, LoadGenerator, LoadResult, star
 from sightline.bench.trace import N_TOKENS, SENTENCE, translator
 from sightline.pipelines import Translator
 from sightline.runtime import release_threads
-from sightline.serving import ServingSettings, background
-from sightline.serving.limits import Limits
+from sightline.serving.http import ServingSettings, background
+from sightline.serving.http.settings import Limits
 from sightline.serving.service import service
 
 

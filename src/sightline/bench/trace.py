@@ -13,10 +13,10 @@ from typing import Any
 from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.train import SIZES
 from sightline.bundle import Bundle, TaskConfig
+from sightline.data.tokenizers import train_characters
 from sightline.decoding import DecodingSettings
 from sightline.model.registry import build, preset
 from sightline.pipelines import Translator
-from sightline.text import train_characters
 from sightline.tracing import EVERYTHING
 
 N_TOKENS = 30

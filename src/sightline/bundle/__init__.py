@@ -12,11 +12,8 @@ A run folder can be given in place of its `model` folder. `save` is atomic. `loa
 executes nothing, refuses anything but a model with a one-line message, and validates headers before reading weights.
 """
 
-from sightline.bundle.card import build_model_card
-from sightline.bundle.contents import Bundle
-from sightline.bundle.files import find_model_folder
-from sightline.bundle.folder import load, load_tokenizer, save
-from sightline.bundle.task_config import TaskConfig, TaskName
+from sightline.bundle.contents import Bundle, TaskConfig, TaskName
+from sightline.bundle.folder import build_model_card, find_model_folder, load, load_tokenizer, save
 
 __all__ = [
     "Bundle",

@@ -1,14 +1,21 @@
-"""Save a bundle as a model folder, and load it."""
+"""Save a bundle as a model folder, and load it.
 
-from collections.abc import Mapping
+For features that need words, such as nearest neighbors, where the model only knows subwords.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import date
 from io import FileIO
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 
-from sightline.bundle.card import build_model_card
+from sightline import __version__
 from sightline.bundle.contents import Bundle, Metadata, find_mismatches, get_metadata
-from sightline.bundle.files import FILE_NAMES, find_model_folder, open_files, read_card
 from sightline.bundle.manifest import (
     MAX_CONFIG_BYTES,
     Manifest,
@@ -19,12 +26,164 @@ from sightline.bundle.manifest import (
     shorten,
 )
 from sightline.bundle.weights import has_non_finite, read_model, write_weights
-from sightline.bundle.words import MAX_BYTES, find_problem, format_words, read_words
+from sightline.config import to_mapping
+from sightline.data.tokenizers import Tokenizer
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.model.registry import Model
-from sightline.storage import open_regular, read_bytes, read_limited, replace_folder
-from sightline.text import Tokenizer
+from sightline.model.registry import Model, architecture_of
+from sightline.storage import current_folder, open_regular, read_bytes, read_limited, replace_folder
+
+FILE_NAMES = (
+    "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
+    "README.md",
+)  # fmt: skip
+ATTEMPTS = 10
+MAX_CARD_BYTES = 1 << 20
+
+
+@contextmanager
+def open_files(folder: Path) -> Iterator[dict[str, FileIO]]:
+    """Open all files of a model that exist, all from the same save, even while another save is replacing them."""
+    for _ in range(ATTEMPTS):
+        current = current_folder(folder)
+        before = folder_identity(current)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(file) for name in FILE_NAMES if (file := open_regular(current / name))}
+            if before is not None and folder_identity(current) == before and current_folder(folder) == current:
+                yield files
+                return
+    raise ModelFileError(folder, explain_absence(folder))
+
+
+def find_model_folder(folder: Path) -> Path:
+    """Return the folder of the model: `model` of a run folder, else the folder itself."""
+    inner = folder / "model"
+    has_config = [os.path.lexists(current_folder(path) / "config.json") for path in (folder, inner)]
+    return inner if has_config == [False, True] else folder
+
+
+def read_card(file: FileIO, path: Path) -> str:
+    """Return the beginning of a README, whatever it contains: it is only for readers."""
+    try:
+        return (file.read(MAX_CARD_BYTES) or b"").decode("utf-8", errors="replace")
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
+
+
+def folder_identity(folder: Path) -> tuple[int, int, int] | None:
+    """Return values that distinguish a folder from its replacement."""
+    try:
+        status = folder.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISDIR(status.st_mode) else None
+
+
+def explain_absence(folder: Path) -> str:
+    """Return why a model folder cannot be read."""
+    try:
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such model folder"
+    except ValueError:
+        return "is not a valid folder name"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is being replaced faster than it can be read: try again" if is_folder else "is a file, not a model folder"
+
+
+MAX_WORDS = 200_000
+MAX_BYTES = 20_000_000
+MAX_WORD_LENGTH = 1_000
+CONTROLS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+
+
+def read_words(data: bytes, path: Path) -> tuple[str, ...]:
+    """Read words.txt, refusing what is not a list of words."""
+    if not data:
+        raise ModelFileError(path, "is empty: a model without words has no such file")
+    if data.count(b"\n") > MAX_WORDS:
+        raise ModelFileError(path, f"has more than {MAX_WORDS:,} lines")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(path, f"is not text: byte {error.start:,} is not UTF-8") from None
+    *words, rest = text.split("\n")
+    if rest:
+        raise ModelFileError(path, "does not end with a line break: it is truncated")
+    if problem := find_problem(words):
+        raise ModelFileError(path, problem)
+    return tuple(words)
+
+
+def format_words(words: Sequence[str]) -> str:
+    """Return the text of words.txt."""
+    return "".join(f"{word}\n" for word in words)
+
+
+def find_problem(words: Sequence[str]) -> str | None:
+    """Return why these are not a valid word list, or None."""
+    if len(words) > MAX_WORDS:
+        return f"has {len(words):,} words, more than {MAX_WORDS:,}"
+    for number, word in enumerate(words, start=1):
+        if problem := find_word_problem(word):
+            return f"line {number:,} {problem}"
+    if len(set(words)) < len(words):
+        return "contains a word twice"
+    size = len(format_words(words).encode("utf-8"))
+    return f"has {size:,} bytes, more than {MAX_BYTES:,}" if size > MAX_BYTES else None
+
+
+def find_word_problem(word: str) -> str | None:
+    """Return why this is not a valid word, or None."""
+    if not word:
+        return "is empty"
+    if len(word) > MAX_WORD_LENGTH:
+        return f"has {len(word):,} characters: that is not a word"
+    if word.split() != [word] or not CONTROLS.isdisjoint(word):
+        return f"is not a single word: {word[:60]!r}"
+    return "contains a lone surrogate" if any("\ud800" <= c <= "\udfff" for c in word) else None
+
+
+FAMILIES = {
+    "transformer": "An encoder–decoder Transformer",
+    "bert": "An encoder-only Transformer (BERT)",
+    "gpt": "A decoder-only Transformer (GPT)",
+}
+
+
+def build_model_card(
+    model: Model,
+    tokenizer: Tokenizer | None = None,
+    *,
+    title: str = "A Sightline model",
+    created: date | None = None,
+    sections: Mapping[str, str] | None = None,
+) -> str:
+    """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
+    architecture = architecture_of(model.config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
+    rows = "\n".join(f"| {name} | {format_value(value)} |" for name, value in to_mapping(model.config).items())
+    day = f" on {created.isoformat()}" if created else ""
+    more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
+    return (
+        f"# {title}\n\n"
+        f"{FAMILIES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
+        f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
+        f"Created{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
+        f"Run `sightline info` on this folder for details.\n{more}"
+    )
+
+
+def format_value(value: object) -> str:
+    """Format a value for readers."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
 
 MAX_TOKENIZER_BYTES = 40_000_000
 """The largest in use have about 35 million bytes."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline import __version__
+from sightline.bundle.contents import TaskConfig
 from sightline.bundle.migration import migrate_config, migrate_generation
-from sightline.bundle.task_config import TaskConfig
+from sightline.config import from_mapping, to_mapping, unknown_name
+from sightline.data.corpora.records import MAX_LABELS
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SettingsError
 from sightline.model.config import BlockConfig
 from sightline.model.registry import architecture_of, read_config
-from sightline.settings import from_mapping, to_mapping, unknown_name
 from sightline.storage import parse_object
-from sightline.text.labels import MAX_LABELS
 
 FORMAT = 2
 """Format version of every file written but the state.json of checkpoints; 0.1.0 wrote version 1, with older names."""

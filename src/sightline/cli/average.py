@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.output import put_json, put_line
+from sightline.cli.texts import put_json, put_line
 from sightline.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def average(
       sightline average runs/en-de --last 3 --out models/en-de
     """
     from sightline.bundle import save
-    from sightline.training.retention import parse_step
+    from sightline.training.checkpoint import parse_step
 
     chosen = newest_checkpoints(run, last)
     steps = [parse_step(path) for path in chosen]
@@ -52,7 +52,7 @@ def average(
 
 def newest_checkpoints(run: Path, wanted: int | None) -> list[Path]:
     """Return the last checkpoints of a run."""
-    from sightline.training.retention import list_checkpoints, parse_step
+    from sightline.training.checkpoint import list_checkpoints, parse_step
 
     found = list_checkpoints(run / "checkpoints")
     if not found:
@@ -70,7 +70,7 @@ def newest_checkpoints(run: Path, wanted: int | None) -> list[Path]:
 def average_checkpoints(run: Path, chosen: list[Path], steps: list[int]) -> "Bundle":
     """Return the run's model with the mean of the checkpoints' weights."""
     from sightline.bundle import load
-    from sightline.training.averaging import average_files
+    from sightline.training.optimizer import average_files
 
     bundle = load(run)
     for path in chosen:
@@ -85,8 +85,8 @@ def average_checkpoints(run: Path, chosen: list[Path], steps: list[int]) -> "Bun
 
 def check_weights(checkpoint: Path) -> None:
     """Refuse a checkpoint whose weights do not match their checksum."""
+    from sightline.bundle.weights import open_required
     from sightline.training.checkpoint import SUMS, check_digest, read_sums
-    from sightline.training.tensor_file import open_required
 
     path = checkpoint / "model.safetensors"
     expected = read_sums(checkpoint / SUMS)[path.name]
@@ -96,8 +96,7 @@ def check_weights(checkpoint: Path) -> None:
 
 def check_fit(bundle: "Bundle", path: Path) -> None:
     """Refuse checkpoints of another model than the one in the run folder."""
-    from sightline.bundle.weights import check_tensors
-    from sightline.training.tensor_file import open_tensor_file
+    from sightline.bundle.weights import check_tensors, open_tensor_file
 
     with open_tensor_file(path) as file:
         check_tensors(file.header, {name: tuple(p.shape) for name, p in bundle.model.named_parameters()}, path)

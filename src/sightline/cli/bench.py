@@ -39,8 +39,7 @@ def train(
 
     Example: sightline bench train --size base --rounds 7
     """
-    from sightline.bench.peers import missing_peers
-    from sightline.bench.train import bench_train
+    from sightline.bench.train import bench_train, missing_peers
     from sightline.runtime import keep_freed_memory
 
     if missing := missing_peers():
@@ -65,8 +64,7 @@ def corpus(
 
     Example: sightline bench corpus --source train.en --target train.de
     """
-    from sightline.bench.corpus import bench_corpus
-    from sightline.bench.sentences import read_sentences
+    from sightline.bench.corpus import bench_corpus, read_sentences
     from sightline.runtime import keep_freed_memory
 
     keep_freed_memory()  # the peers benefit too
@@ -130,7 +128,7 @@ def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
 
     Example: sightline bench startup
     """
-    from sightline.bench.startup import bench_startup
+    from sightline.bench.measure import bench_startup
 
     report(
         bench_startup(rounds=rounds, after_round=progress_printer(rounds)),

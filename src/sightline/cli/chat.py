@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sightline.cli.loading import open_pipeline
-from sightline.cli.options import SAMPLING, AsJson, ModelFolder, with_decoding
-from sightline.cli.output import put, put_json, put_line
-from sightline.cli.texts import add_location, read_blocks
+from sightline.cli.options import SAMPLING, AsJson, ModelFolder, open_pipeline, with_decoding
+from sightline.cli.texts import add_location, put, put_json, put_line, read_blocks
 from sightline.errors import InputError
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ def demo(
       sightline demo
       sightline demo --no-serve --out runs/phrases
     """
-    from sightline.run.demo import demo as run_demo
-    from sightline.run.demo import print_demo
+    from sightline.runs.demo import demo as run_demo
+    from sightline.runs.demo import print_demo
     from sightline.training.report import reporter_for
 
     found = run_demo(out, reporter_for(sys.stderr), retrain=retrain)
@@ -41,8 +41,8 @@ def open_studio(folder: Path, *, browser: bool) -> None:
 
     from sightline.cli.serve import run_studio
     from sightline.pipelines import load
-    from sightline.run.demo import BEAM, PHRASES
-    from sightline.serving import ServingSettings
+    from sightline.runs.demo import BEAM, PHRASES
+    from sightline.serving.http import ServingSettings
 
     text, to = PHRASES[0]
     view = "#/watch?" + urlencode({"model": "demo", "text": text, "to": to, "beam": BEAM})
@@ -54,7 +54,7 @@ def open_studio(folder: Path, *, browser: bool) -> None:
 def bind_default_port() -> "socket":
     """Return a socket on the default port of `sightline serve`, or on a free one if that is in use."""
     from sightline.errors import SightlineError
-    from sightline.serving import ServingSettings, bind
+    from sightline.serving.http import ServingSettings, bind
 
     try:
         return bind(ServingSettings())

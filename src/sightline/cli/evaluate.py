@@ -7,8 +7,7 @@ import typer
 
 from sightline.cli.heldout import HeldOut
 from sightline.cli.options import BEAM_SEARCH, From, ModelFolder, To, with_decoding
-from sightline.cli.output import put_json, put_line
-from sightline.cli.progress import show_status
+from sightline.cli.texts import put_json, put_line, show_status
 from sightline.cli.translate import check_languages
 from sightline.errors import RefusedError
 

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.loading import open_pipeline
-from sightline.cli.options import SAMPLING, AsJson, ModelFolder, with_decoding
-from sightline.cli.output import put, put_json, put_line
-from sightline.cli.texts import read_text
+from sightline.cli.options import SAMPLING, AsJson, ModelFolder, open_pipeline, with_decoding
+from sightline.cli.texts import put, put_json, put_line, read_text
 
 
 @with_decoding(*SAMPLING, after="prompt")

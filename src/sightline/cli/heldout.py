@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from sightline.errors import InputError, RefusedError, SettingsError
 
 if TYPE_CHECKING:
-    from sightline.text.data import Format
-    from sightline.text.documents import DocumentSeparator, Unit
-    from sightline.text.labels import Labels
-    from sightline.text.record import Field, Record
+    from sightline.data.corpora.formats import DocumentSeparator, Unit
+    from sightline.data.corpora.records import Field, Labels, Record
+    from sightline.data.corpora.settings import Format
 
 WORDING = {
     ", or set data.on_bad_utf8 to replace or skip": "",
@@ -86,7 +85,7 @@ class HeldOut:
 
     def pairs(self, *, language_column: bool) -> list[tuple[str, ...]]:
         """Return sources and targets, and the target language of each if there is a column for it."""
-        from sightline.text.record import SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE
+        from sightline.data.corpora.records import SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE
 
         fields = SOURCE_TARGET_LANGUAGE if language_column else SOURCE_AND_TARGET
         with self._records(fields) as records:
@@ -94,7 +93,7 @@ class HeldOut:
 
     def documents(self, *, separator: "DocumentSeparator" = "blank") -> list[str]:
         """Return the documents of a text file."""
-        from sightline.text.record import TEXT
+        from sightline.data.corpora.records import TEXT
 
         with self._records(TEXT, document_separator=separator) as records:
             parts = groupby(records, key=lambda record: record.document)
@@ -103,22 +102,21 @@ class HeldOut:
 
     def lines(self) -> list[str]:
         """Return the lines of a text file."""
-        from sightline.text.record import TEXT
+        from sightline.data.corpora.records import TEXT
 
         with self._records(TEXT, unit="line") as records:
             return [str(record.fields[0]) for record in islice(records, self.limit)]
 
     def exchanges(self, *, context_turns: int) -> list[tuple[str, str]]:
         """Return every reply with the turns before it, at most `context_turns`, one per line."""
-        from sightline.text.record import TURNS
+        from sightline.data.corpora.records import TURNS
 
         with self._records(TURNS, context_turns=context_turns) as records:
             return [(str(record.fields[0]), str(record.fields[1])) for record in islice(records, self.limit)]
 
     def labeled(self, names: Sequence[str], *, per_word: bool) -> "list[tuple[Field | tuple[str, str], Field]]":
         """Return texts, pairs of texts, or words, with their labels; an unknown label is refused with its location."""
-        from sightline.text.labels import Labels
-        from sightline.text.record import PAIR_AND_LABEL, TEXT_AND_LABEL, TOKENS_AND_LABELS
+        from sightline.data.corpora.records import PAIR_AND_LABEL, TEXT_AND_LABEL, TOKENS_AND_LABELS, Labels
 
         if per_word and self.pair:
             raise RefusedError("this model classifies words, not pairs of texts: leave --pair out")
@@ -138,9 +136,9 @@ class HeldOut:
         document_separator: "DocumentSeparator" = "blank",
     ) -> "Iterator[Iterator[Record]]":
         """Read the files; print on stderr what was dropped or repaired."""
-        from sightline.text.corpus import Corpus
-        from sightline.text.counts import Counts
-        from sightline.text.data import DataSettings
+        from sightline.data.corpora.corpus import Corpus
+        from sightline.data.corpora.files import Counts
+        from sightline.data.corpora.settings import DataSettings
 
         counts = Counts()
         target = None if self.target is None else str(self.target)
@@ -162,7 +160,7 @@ class HeldOut:
     @property
     def _format(self) -> "Format":
         """Format of the files: a file with columns is TSV, unless it is named .jsonl."""
-        from sightline.text.data import DataSettings
+        from sightline.data.corpora.settings import DataSettings
 
         if self.option in ("--source", "--text"):
             return "parallel" if self.option == "--source" else "text"

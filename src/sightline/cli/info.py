@@ -35,9 +35,9 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     import torch
 
     from sightline import __version__
-    from sightline.bundle.files import FILE_NAMES, find_model_folder
+    from sightline.bundle.folder import FILE_NAMES, find_model_folder
+    from sightline.config import to_mapping
     from sightline.model.registry import architecture_of
-    from sightline.settings import to_mapping
     from sightline.storage import current_folder
 
     parts: dict[str, int] = {}
@@ -59,7 +59,7 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
 
 def flatten_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Flatten the facts to rows of name and value."""
-    from sightline.bundle.card import format_value
+    from sightline.bundle.folder import format_value
 
     rows = []
     for name, value in facts.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli.options import ModelFolder, To, drop_unset, with_decoding
-from sightline.cli.output import put_json
+from sightline.cli.texts import put_json
 from sightline.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def draw_figure(
 
 def write_page(out: Path, trace: "Trace", title: str | None) -> None:
     """Write a trace as an HTML page."""
-    from sightline.tracing.drawing import page
+    from sightline.tracing.page import build_page
 
-    write(out, page(trace, title=title))
+    write(out, build_page(trace, title=title))
 
 
 def write(out: Path, text: str) -> None:

@@ -1,6 +1,6 @@
 """The program `sightline`: runs a command, and turns an error into one line and an exit code.
 
-    0  done        1  failed        2  wrong usage or invalid input
+0  done        1  failed        2  wrong usage or invalid input
     130, 143, 129  interrupted (Ctrl-C), terminated or hung up; a training run has saved its state
 
 Commands import what they need inside their functions, so that `sightline --help` does not wait for torch.
@@ -11,9 +11,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sightline import __version__
 from sightline.cli.average import average
@@ -28,13 +29,38 @@ from sightline.cli.generate import generate
 from sightline.cli.info import info
 from sightline.cli.inspect import inspect
 from sightline.cli.neighbors import neighbors
-from sightline.cli.sections import INSPECT, TRAIN, USE, Sections
 from sightline.cli.serve import serve
 from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import InputError, RefusedError, SightlineError
 from sightline.renames import OPTIONS
 from sightline.runtime import set_num_threads
+
+INSPECT = "Inspect and evaluate"
+TRAIN = "Train"
+USE = "Use a model"
+OTHERS = "Commands"
+
+MAX_SUMMARY = 200
+"""Maximum length of a command's summary in characters: long ones are wrapped, not cut."""
+
+
+class Sections(TyperGroup):
+    """Lists commands by the `rich_help_panel` they were registered with."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one list per heading."""
+        commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        width = max(len(name) for name, _ in commands)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in commands:
+            heading = getattr(command, "rich_help_panel", None)
+            row = (name.ljust(width), command.get_short_help_str(MAX_SUMMARY))
+            sections.setdefault(heading if isinstance(heading, str) else OTHERS, []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
 
 app = typer.Typer(
     name="sightline",

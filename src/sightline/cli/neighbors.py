@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli.options import AsJson, ModelFolder
-from sightline.cli.output import put_json, put_row
-from sightline.cli.progress import show_progress
-from sightline.cli.texts import Text, process_texts, read_blocks
+from sightline.cli.texts import Text, process_texts, put_json, put_row, read_blocks, show_progress
 
 if TYPE_CHECKING:
     from sightline.pipelines import Neighbor

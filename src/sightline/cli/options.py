@@ -1,12 +1,22 @@
-"""Arguments and options shared by several commands."""
+"""Arguments and options shared by several commands, and the pipeline a command needs."""
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+from sightline.errors import RefusedError
+
+if TYPE_CHECKING:
+    from sightline.pipelines import Pipeline
+
+    Kind = TypeVar("Kind", bound=Pipeline)
+else:
+    Kind = TypeVar("Kind")
+
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Input texts; default: the lines of stdin.")]
@@ -114,3 +124,26 @@ def replace_keywords(
 def drop_unset(**options: object) -> dict[str, object]:
     """Return the options that were set."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+COMMANDS = {
+    "Translator": "translate",
+    "Chat": "chat",
+    "Generator": "generate",
+    "Filler": "fill",
+    "Classifier": "classify",
+}
+"""The command of each pipeline, by class name."""
+
+
+def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
+    """Open a model folder as this kind of pipeline; a model without a stated task may become any kind it supports."""
+    from sightline.pipelines import load
+
+    pipeline = load(folder)
+    if isinstance(pipeline, kind):
+        return pipeline
+    if pipeline.task_config is None and isinstance(pipeline.model, kind.supported_models):
+        return kind(pipeline.bundle, folder=pipeline.folder)
+    command = COMMANDS.get(type(pipeline).__name__, "embed")
+    raise RefusedError(f"{folder}: this model is not for sightline {COMMANDS[kind.__name__]}: use sightline {command}")

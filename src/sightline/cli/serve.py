@@ -2,15 +2,19 @@
 
 import dataclasses
 import functools
+import inspect
 import json
-from collections.abc import Mapping
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli.browser import open_page
-from sightline.cli.limit_options import with_limits
+from sightline.cli.options import replace_keywords
 from sightline.errors import RefusedError
 from sightline.runtime import release_threads
 
@@ -18,7 +22,49 @@ if TYPE_CHECKING:
     from socket import socket
 
     from sightline.pipelines import Pipeline
-    from sightline.serving import ServingSettings
+    from sightline.serving.http import ServingSettings
+
+
+def open_page(url: str) -> bool:
+    """Open a page if a user is there to see it; return whether that was tried.
+
+    Without a display, Python would start a text browser, which takes over the terminal. Some browsers return only when
+    they are closed, so they run in a thread.
+    """
+    has_display = sys.platform in ("darwin", "win32") or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    )
+    if not has_display or not sys.stdout.isatty() or os.environ.get("CI"):
+        return False
+    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+    return True
+
+
+def with_limits(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the `**limits` of a command by one option per field of `Limits`."""
+    from sightline.serving.http.settings import Limits
+
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation(field)
+        )
+        for field in dataclasses.fields(Limits)
+    ]
+
+    @functools.wraps(command)
+    def called(*given: Any, **named: Any) -> None:
+        command(*given, **named)
+
+    return replace_keywords(called, options)
+
+
+def annotation(field: "dataclasses.Field[Any]") -> Any:
+    """Return the typer annotation of a limit."""
+    kind = int if isinstance(field.default, int) else float
+    option = typer.Option(
+        field.metadata["flag"], metavar="N", help=field.metadata["help"].capitalize(), rich_help_panel="Limits"
+    )
+    return Annotated[kind, option]
 
 
 @with_limits
@@ -78,7 +124,7 @@ def serve(
       sightline serve runs/en-de chat=runs/dialogues --port 9000
       sightline serve runs/demo --host 0.0.0.0 --api-key "$KEY"
     """
-    from sightline.serving import Limits, ServingSettings, bind
+    from sightline.serving.http import Limits, ServingSettings, bind
 
     settings = ServingSettings(
         host=host,
@@ -108,7 +154,7 @@ def run_studio(
     threads: int | None = None,
 ) -> None:
     """Serve models and the studio on a bound socket; `view` is the page to open."""
-    from sightline.serving import serve as answer
+    from sightline.serving.http import serve as answer
     from sightline.serving.service import service
     from sightline.studio import routes
 
@@ -130,7 +176,7 @@ def run_studio(
 
 def find_sibling_runs(named: str) -> Path | None:
     """Return the parent of a run folder, or None for a model folder."""
-    from sightline.run.folder import is_run
+    from sightline.runs.folder import is_run
 
     folder = Path(named.rpartition("=")[2])
     return folder.resolve().parent if is_run(folder) else None

@@ -1,13 +1,20 @@
-r"""Input texts of a command: its arguments, or the lines of stdin, which are UTF-8 whatever the locale.
+r"""Texts in and results out: arguments or lines of stdin, one line per result, and a progress bar on stderr.
 
 Only \n (or \r\n) ends a line, as other programs count lines, so that line 7 of the output belongs to line 7 of the
 input. Blank lines need no model. Lines are answered before more are read, as a program at the other end of a pipe may
 send one line and wait. Knows no model and no output.
+
+A terminal gets the characters it can show. Line breaks within a text are escaped as \n in plain lines; JSON keeps them.
 """
 
+import json
+import math
+import os
+import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 from sightline.errors import InputError
 
@@ -120,3 +127,90 @@ def process_block(texts: list[Text], work: Callable[[list[Text]], Sequence[Resul
 def add_location(error: InputError, text: Text) -> InputError:
     """Prefix an error with the location of its text."""
     return error if text.location is None else InputError(f"{text.location}: {error}")
+
+
+ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r"})
+COLUMN_ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
+
+def put(text: str) -> None:
+    """Write to stdout and flush."""
+    stream: Any = sys.stdout
+    if (stream.encoding or "utf-8").lower() != "utf-8":
+        stream.reconfigure(**({"errors": "replace"} if stream.isatty() else {"encoding": "utf-8"}))
+    stream.write(text)
+    stream.flush()
+
+
+def put_line(text: str) -> None:
+    """Print a text as one line."""
+    put(text.translate(ESCAPES) + "\n")
+
+
+def put_row(*cells: str) -> None:
+    """Print texts as tab-separated columns of one line."""
+    put("\t".join(cell.translate(COLUMN_ESCAPES) for cell in cells) + "\n")
+
+
+def put_json(entries: Mapping[str, object]) -> None:
+    """Print an object as one line of JSON; NaN and infinity become null, as JSON has neither."""
+    put(json.dumps(replace_non_finite(entries), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def replace_non_finite(value: object) -> object:
+    """Replace NaN and infinity by None, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: replace_non_finite(entry) for key, entry in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [replace_non_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def should_show() -> bool:
+    """Return whether a user watches stderr but neither sees the results nor types the input."""
+    return sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
+
+
+def show_progress(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
+    """Yield the blocks and show how many lines are done: a block is done when the next one is requested."""
+    if not should_show():
+        yield from blocks
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    # By default, rich would redirect stdout to the console of the bar.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
+        task = bar.add_task("reading", total=input_size())
+        for block in blocks:
+            yield block
+            if block:
+                bar.update(task, advance=n_bytes(block), description=f"{block[-1].number:,} lines")
+
+
+def n_bytes(block: "Sequence[Text]") -> int:
+    """Return the size of some lines in the input file."""
+    return sum(len(text.text.encode("utf-8", errors="replace")) + 1 for text in block)
+
+
+def input_size() -> int | None:
+    """Return the size of stdin in bytes, if it is a file."""
+    try:
+        status = os.fstat(sys.stdin.fileno())
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+@contextmanager
+def show_status(what: str) -> Iterator[None]:
+    """Show on a terminal what is being done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -51,7 +51,7 @@ def train(
     elif overfit:
         check_overfit(require_recipe(recipe), overrides or [], out)
     else:
-        from sightline.run import train as run_train
+        from sightline.runs import train as run_train
         from sightline.training.report import reporter_for
 
         result = run_train(
@@ -75,7 +75,7 @@ def require_recipe(recipe: str | None) -> str:
 
 def print_recipes() -> None:
     """Print the built-in recipes."""
-    from sightline.run.recipe import list_recipes, read_recipe
+    from sightline.runs.recipe import list_recipes, read_recipe
 
     recipes = [read_recipe(name) for name in sorted(list_recipes())]
     width = max(len(recipe.name) for recipe in recipes)
@@ -85,9 +85,8 @@ def print_recipes() -> None:
 
 def print_config(name: str, overrides: list[str]) -> None:
     """Print every setting of a recipe, its value, and its meaning."""
-    from sightline.run.overrides import apply_overrides
-    from sightline.run.recipe import read_recipe
-    from sightline.run.show_config import config_lines
+    from sightline.runs.recipe import apply_overrides, read_recipe
+    from sightline.runs.show_config import config_lines
 
     for line in config_lines(apply_overrides(read_recipe(name), overrides)):
         typer.echo(line)
@@ -95,7 +94,7 @@ def print_config(name: str, overrides: list[str]) -> None:
 
 def check_overfit(recipe: str, overrides: list[str], out: Path | None) -> None:
     """Overfit a few examples and print whether that worked."""
-    from sightline.run import overfit_batch
+    from sightline.runs import overfit_batch
 
     found = overfit_batch(recipe, overrides, out=out)
     typer.echo(found.describe())

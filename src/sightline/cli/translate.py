@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.loading import open_pipeline
-from sightline.cli.options import BEAM_SEARCH, AsJson, BatchTokens, From, ModelFolder, Texts, To, with_decoding
-from sightline.cli.output import put_json, put_line, put_row
-from sightline.cli.progress import show_progress
-from sightline.cli.texts import Text, process_texts, read_blocks
+from sightline.cli.options import (
+    BEAM_SEARCH,
+    AsJson,
+    BatchTokens,
+    From,
+    ModelFolder,
+    Texts,
+    To,
+    open_pipeline,
+    with_decoding,
+)
+from sightline.cli.texts import Text, process_texts, put_json, put_line, put_row, read_blocks, show_progress
 
 if TYPE_CHECKING:
     from sightline.pipelines import Translation, Translator

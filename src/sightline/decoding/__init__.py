@@ -4,15 +4,12 @@
 history; `ContinuousBatch` lets searches of different kinds, started at different times, share every step.
 """
 
-from sightline.decoding.beam import search_beams
+from sightline.decoding.beam import BeamHistory, search_beams
 from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
-from sightline.decoding.history import BeamHistory
-from sightline.decoding.hypothesis import FinishReason, Hypothesis
+from sightline.decoding.interfaces import FinishReason, Hypothesis, Search, State, Step, StepOutput, StepResult
 from sightline.decoding.request import Request
 from sightline.decoding.search import search, search_for, stream
-from sightline.decoding.search_protocol import Search, StepResult
 from sightline.decoding.settings import DecodingSettings
-from sightline.decoding.step import State, Step, StepOutput
 
 __all__ = [
     "BeamHistory",

@@ -1,5 +1,7 @@
 """Beam search: the best few hypotheses of each sentence, extended together.
 
+Shapes: B sentences, K live hypotheses each, N candidates each, best first. Row `sentence * K + beam`.
+
 **Pruning.** Live hypotheses of one sentence are equally long, so they are pruned by log-probability alone; length and
 coverage penalty (Wu et al. 2016, eq. 14) rank the complete ones. A hypothesis that reaches the length limit without an
 end token counts as complete, with the same score.
@@ -15,26 +17,253 @@ Rounding is monotone, so it holds for floating-point numbers as well. Once the n
 later one can score higher, and in a tie the earlier result ranks first.
 """
 
+import bisect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sightline.decoding.beam_step import BeamStep
-from sightline.decoding.candidates import Candidates, propose, propose_constrained
-from sightline.decoding.finished import FinishedHypotheses
-from sightline.decoding.history import BeamHistory
-from sightline.decoding.history_writer import HistoryWriter
-from sightline.decoding.hypothesis import Hypothesis
-from sightline.decoding.logits_processors import LogitsProcessors
-from sightline.decoding.request import Request
-from sightline.decoding.scores import coverage_penalty, length_penalty, log_probabilities
-from sightline.decoding.search_protocol import NextInputs, is_identity, run_search
+from sightline.decoding.interfaces import FinishReason, Hypothesis, NextInputs, State, Step, is_identity, run_search
+from sightline.decoding.logits_processors import (
+    LogitsProcessors,
+    best_tokens,
+    coverage_penalty,
+    length_penalty,
+    log_probabilities,
+)
+from sightline.decoding.request import LexicalConstraints, Request, allocate_beam
 from sightline.decoding.sequential import no_token_allowed
-from sightline.decoding.step import State, Step
 from sightline.errors import SettingsError
+
+Fate: TypeAlias = Literal["alive", "finished", "pruned"]
+"""What became of a candidate: extended further, complete, or pruned for better ones."""
+
+
+@dataclass(frozen=True)
+class BeamNode:
+    """A hypothesis at one step: its newest token, and the log-probability and score up to there."""
+
+    token: int
+    token_log_probability: float
+    log_probability: float
+    score: float
+    """The score it would be ranked by if it ended here."""
+    parent: int | None
+    """Index of its parent among the nodes of the previous step; None at the first step."""
+    fate: Fate
+
+
+@dataclass(frozen=True)
+class BeamHistory:
+    """All steps of one sentence; a node is addressed by its step and its index there."""
+
+    steps: tuple[tuple[BeamNode, ...], ...]
+    endings: tuple[tuple[int, int], ...]
+    """Step and index of the last node of each result, best first."""
+
+    def path(self, step: int, index: int) -> list[BeamNode]:
+        """Return the nodes from the first step to this one."""
+        nodes = []
+        at: int | None = index
+        while at is not None:
+            nodes.append(self.steps[step][at])
+            at, step = nodes[-1].parent, step - 1
+        return nodes[::-1]
+
+
+@dataclass
+class FinishedHypotheses:
+    """At most `size` hypotheses, best first, the earlier one first in a tie."""
+
+    size: int
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    endings: list[tuple[int, int]] = field(default_factory=list)
+    """For each, the step at which it finished and its rank among the candidates there."""
+
+    @property
+    def worst(self) -> float:
+        """The score that a new hypothesis must exceed to be added."""
+        return self.hypotheses[-1].score if len(self.hypotheses) == self.size else -math.inf
+
+    def add(self, hypothesis: Hypothesis, ending: tuple[int, int]) -> None:
+        """Insert a hypothesis by its score and drop the last if there are now too many."""
+        index = bisect.bisect_right(self.hypotheses, -hypothesis.score, key=lambda other: -other.score)
+        self.hypotheses.insert(index, hypothesis)
+        self.endings.insert(index, ending)
+        del self.hypotheses[self.size :], self.endings[self.size :]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Hypotheses extended by one token. A total of −∞ marks an empty slot."""
+
+    totals: Float[Tensor, "B N"]
+    """Ranking log-probability of the whole hypothesis, in fp64."""
+    parents: Int[Tensor, "B N"]
+    """The row that is extended."""
+    tokens: Int[Tensor, "B N"]
+
+    def at(self, ranks: Int[Tensor, "B M"]) -> "Candidates":
+        """Return the candidates of these ranks, per sentence."""
+        picked = (tensor.gather(1, ranks) for tensor in (self.totals, self.parents, self.tokens))
+        return Candidates(*picked)
+
+    def of(self, groups: list[int]) -> "Candidates":
+        """Return the candidates of these sentences."""
+        return Candidates(self.totals[groups], self.parents[groups], self.tokens[groups])
+
+    def alive(self) -> Bool[Tensor, "B N"]:
+        """Return which slots are filled."""
+        return self.totals > -math.inf
+
+    def survivors(self, ends: Bool[Tensor, "B N"], width: int) -> tuple["Candidates", Int[Tensor, "B K"]]:
+        """Return the first `width` candidates that do not end, and their ranks.
+
+        An empty slot repeats the parent and token of the first one, since the step needs a valid input.
+        """
+        ranks = ends.int().sort(dim=1, stable=True).indices[:, :width]
+        picked = self.at(ranks)
+        totals = picked.totals.masked_fill(ends.gather(1, ranks), -math.inf)
+        filled = totals > -math.inf
+        parents = torch.where(filled, picked.parents, picked.parents[:, :1])
+        tokens = torch.where(filled, picked.tokens, picked.tokens[:, :1])
+        return Candidates(totals, parents, tokens), ranks
+
+
+def propose(scores: Float[Tensor, "R V"], totals: Float[Tensor, "B K"], *, per_row: int, at_least: int) -> Candidates:
+    """Return the best `per_row` extensions of each hypothesis, sorted per sentence.
+
+    Equal totals are ordered by the index of their hypothesis in the beam, then by token id.
+    """
+    values, tokens = best_tokens(scores, per_row)  # R M
+    return _sort(values, tokens, totals, at_least=at_least)
+
+
+def propose_constrained(
+    scores: Float[Tensor, "R V"],
+    totals: Float[Tensor, "B K"],
+    *,
+    per_row: int,
+    at_least: int,
+    constraints: LexicalConstraints,
+    generated: Int[Tensor, "R T"],
+) -> Candidates:
+    """Return the candidates of `propose` and each token of a forced sequence, ordered by `allocate_beam`."""
+    values, tokens = best_tokens(scores, per_row)
+    needed = constraints.tokens.expand(len(tokens), -1)
+    proposed_already = (needed[:, :, None] == tokens[:, None, :]).any(dim=2)
+    values = torch.cat([values, scores.gather(1, needed).masked_fill(proposed_already, -math.inf)], dim=1)
+    tokens = torch.cat([tokens, needed], dim=1)
+    candidates = _sort(values, tokens, totals, at_least=at_least)
+    longer = torch.cat([generated[candidates.parents.flatten()], candidates.tokens.reshape(-1, 1)], dim=1)
+    banks = (-constraints.outstanding(longer)).view_as(candidates.tokens)
+    # Empty slots come last in both orders, so only the filled ones are allocated.
+    filled = candidates.alive().sum(dim=1).tolist()
+    ranks = [
+        allocate_beam(bank_of[:count]) + list(range(count, len(bank_of)))
+        for bank_of, count in zip(banks.tolist(), filled, strict=True)
+    ]
+    return candidates.at(torch.tensor(ranks, device=scores.device))
+
+
+def _sort(
+    values: Float[Tensor, "R M"], tokens: Int[Tensor, "R M"], totals: Float[Tensor, "B K"], *, at_least: int
+) -> Candidates:
+    """Add the totals of the parents and sort the extensions of each sentence; pad with empty slots to `at_least`."""
+    sentences = len(totals)
+    extended = (totals.reshape(-1, 1) + values).view(sentences, -1)  # B K*M
+    parents = torch.arange(len(values), device=values.device).repeat_interleave(values.size(1)).view(sentences, -1)
+    tokens = tokens.reshape(sentences, -1)
+    if (missing := at_least - extended.size(1)) > 0:
+        extended = F.pad(extended, (0, missing), value=-math.inf)
+        parents, tokens = F.pad(parents, (0, missing)), F.pad(tokens, (0, missing))
+    candidates = Candidates(extended, parents, tokens)
+    return candidates.at(candidates.totals.sort(dim=1, descending=True, stable=True).indices)
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """Candidates are addressed by group (an open sentence) and rank (among its candidates, best first)."""
+
+    candidates: Candidates
+    survivors: Candidates
+    survivor_ranks: Int[Tensor, "B K"]
+    """Ranks of the survivors among the candidates."""
+    log_probabilities: Float[Tensor, "R V"]
+    coverage: Float[Tensor, "R"]
+    """Coverage penalty of the candidates that extend a row."""
+    length: int
+    """Number of tokens of each candidate."""
+    alpha: float
+    finished: dict[tuple[int, int], FinishReason] = field(default_factory=dict)
+    """The candidates that are complete, by (group, rank), and why."""
+
+    def parent(self, group: int, rank: int) -> int:
+        """Return the row that a candidate extends."""
+        return int(self.candidates.parents[group, rank])
+
+    def token(self, group: int, rank: int) -> int:
+        """Return the newest token of a candidate."""
+        return int(self.candidates.tokens[group, rank])
+
+    def log_probability(self, group: int, rank: int) -> float:
+        """Return the model's log-probability of the newest token."""
+        return float(self.log_probabilities[self.parent(group, rank), self.token(group, rank)])
+
+    def score(self, group: int, rank: int) -> float:
+        """Return the score by which a candidate is ranked once complete."""
+        total = float(self.candidates.totals[group, rank])
+        return total / length_penalty(self.length, self.alpha) + float(self.coverage[self.parent(group, rank)])
+
+
+class HistoryWriter:
+    """Tracks the node of each live hypothesis, so that the nodes of the next step find their parents."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[BeamNode, ...]] = []
+        self.index_of_rank: list[dict[int, int]] = []
+        self.index_of_beam: list[int | None] = [None]
+
+    def add(self, step: BeamStep, group: int) -> None:
+        """Add one step: the best 2 K candidates, and all others that survived or finished."""
+        survivor_ranks = step.survivor_ranks[group].tolist()
+        nodes = {rank: self._node(step, group, rank, fate) for rank, fate in sorted(_fates(step, group).items())}
+        indices = {rank: index for index, rank in enumerate(nodes)}
+        self.steps.append(tuple(nodes.values()))
+        self.index_of_rank.append(indices)
+        self.index_of_beam = [indices.get(rank) for rank in survivor_ranks]
+
+    def history(self, endings: list[tuple[int, int]]) -> BeamHistory:
+        """Return the recorded history; `endings` are step and rank of the results."""
+        found = tuple((step, self.index_of_rank[step][rank]) for step, rank in endings)
+        return BeamHistory(tuple(self.steps), found)
+
+    def _node(self, step: BeamStep, group: int, rank: int, fate: Fate) -> BeamNode:
+        parent = self.index_of_beam[step.parent(group, rank) - group * len(self.index_of_beam)]
+        value = step.log_probability(group, rank)
+        return BeamNode(
+            token=step.token(group, rank),
+            token_log_probability=value,
+            log_probability=value + (self.steps[-1][parent].log_probability if parent is not None else 0.0),
+            score=step.score(group, rank),
+            parent=parent,
+            fate=fate,
+        )
+
+
+def _fates(step: BeamStep, group: int) -> dict[int, Fate]:
+    """Return the fate of each candidate that gets a node, by rank."""
+    survivor_ranks = step.survivor_ranks[group].tolist()
+    is_filled = step.candidates.alive()[group, : 2 * len(survivor_ranks)].tolist()
+    is_alive = step.survivors.alive()[group].tolist()
+    fates: dict[int, Fate] = {rank: "pruned" for rank, filled in enumerate(is_filled) if filled}
+    fates |= {rank: "alive" for rank, alive in zip(survivor_ranks, is_alive, strict=True) if alive}
+    fates |= {rank: "finished" for other, rank in step.finished if other == group}
+    return fates
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.decoding.search_protocol import NextInputs, Search, StepResult, is_identity
-from sightline.decoding.step import State, Step
+from sightline.decoding.interfaces import NextInputs, Search, State, Step, StepResult, is_identity
 from sightline.errors import SightlineError
 
 

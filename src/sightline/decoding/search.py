@@ -3,13 +3,9 @@
 from collections.abc import Collection, Generator
 
 from sightline.decoding.beam import BeamSearch
-from sightline.decoding.greedy import greedy_tokens
-from sightline.decoding.hypothesis import Hypothesis
+from sightline.decoding.interfaces import Hypothesis, Search, State, Step, StepResult, run_search
 from sightline.decoding.request import Request
-from sightline.decoding.sampling import Sampler
-from sightline.decoding.search_protocol import Search, StepResult, run_search
-from sightline.decoding.sequential import SequentialSearch, run_steps
-from sightline.decoding.step import State, Step
+from sightline.decoding.sequential import Sampler, SequentialSearch, greedy_tokens, run_steps
 from sightline.errors import SettingsError
 
 

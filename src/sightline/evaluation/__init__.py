@@ -1,10 +1,8 @@
 """Evaluate pipelines on a test set, each with a `Report`. Accuracy and F1 are in percent, as BLEU is."""
 
-from sightline.evaluation.chat import evaluate_chat
 from sightline.evaluation.classification import evaluate_classifier
-from sightline.evaluation.masked import evaluate_filler
+from sightline.evaluation.language_model import evaluate_chat, evaluate_filler, evaluate_text
 from sightline.evaluation.report import Report
-from sightline.evaluation.text import evaluate_text
 from sightline.evaluation.translation import evaluate_translator, translation_scores
 
 __all__ = [

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
+from sightline.config import unknown_name
 from sightline.errors import InputError
 from sightline.evaluation.report import Report, Value
 from sightline.pipelines import Classifier
 from sightline.pipelines.classifier import OneOrPair
-from sightline.settings import unknown_name
 
 
 def evaluate_classifier(

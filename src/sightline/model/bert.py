@@ -7,16 +7,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sightline.config import Checks
 from sightline.errors import InputError, SettingsError
+from sightline.model.attention import Dropout
 from sightline.model.config import Activation, BlockConfig, Positions, check_layers
 from sightline.model.context import AttentionContext
-from sightline.model.dropout import Dropout
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
-from sightline.model.initialize import initialize, small_normal
-from sightline.model.layers import ACTIVATIONS, Stack
+from sightline.model.layers import ACTIVATIONS, Stack, initialize, small_normal
 from sightline.model.packing import Layout
-from sightline.settings import Checks
 
 Head = Literal["mlm", "nsp", "sequence_classification", "token_classification"]
 

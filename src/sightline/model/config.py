@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightline.settings import Checks
+from sightline.config import Checks
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]

@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sightline.errors import InputError
+from sightline.model.attention import Dropout
 from sightline.model.config import BlockConfig
 from sightline.model.context import AttentionContext
-from sightline.model.dropout import Dropout
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.positions import round_up, sinusoid_table
 

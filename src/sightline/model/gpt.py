@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sightline.config import Checks
 from sightline.model.cache import INITIAL_CAPACITY, KVCache, select_last
 from sightline.model.config import Activation, BlockConfig, Positions, check_layers
 from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
-from sightline.model.initialize import initialize, shrink_residual_outputs, small_normal
-from sightline.model.layers import Stack
+from sightline.model.layers import Stack, initialize, shrink_residual_outputs, small_normal
 from sightline.model.packing import Layout
-from sightline.settings import Checks
 
 
 @dataclass(frozen=True, kw_only=True)

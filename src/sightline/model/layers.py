@@ -1,4 +1,4 @@
-"""The layer that all families stack: attention, feed-forward, and the residual connection and norm around each."""
+"""The layer that all families stack: attention, feed-forward, residual connections and norms, and how weights start."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sightline.model.attention import MultiHeadAttention
+from sightline.model.attention import Dropout, MultiHeadAttention
 from sightline.model.cache import KeyValue, LayerCache
 from sightline.model.config import Activation, BlockConfig
 from sightline.model.context import AttentionContext
-from sightline.model.dropout import Dropout
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
@@ -148,3 +147,33 @@ class Stack(nn.Module):
     def project_cross_kv(self, encoder_output: Float[Tensor, "*rows E"], layout: Layout) -> list[KeyValue]:
         """Return every layer's keys and values of the encoder's output."""
         return [layer.cross_attention.project_cross_kv(encoder_output, layout) for layer in self.layers]  # type: ignore[union-attr, operator]
+
+
+def initialize(model: nn.Module, *, embedding_std: float, linear: Callable[[Tensor], object]) -> None:
+    """Initialize every embedding, linear map and norm; biases start at zero, norms at the identity."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            linear(module.weight)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=embedding_std)
+        elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            nn.init.ones_(module.weight)
+        if getattr(module, "bias", None) is not None:
+            nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+
+def glorot(weight: Tensor) -> None:
+    """Draw weights that preserve the variance of activations and gradients (Glorot & Bengio 2010)."""
+    nn.init.xavier_uniform_(weight)
+
+
+def small_normal(std: float = 0.02) -> Callable[[Tensor], object]:
+    """Return the initializer of BERT and GPT-2: normal with a small standard deviation."""
+    return lambda weight: nn.init.normal_(weight, std=std)
+
+
+def shrink_residual_outputs(stack: nn.Module, *, n_sublayers: int) -> None:
+    """Divide each sublayer's output weights by √n_sublayers, so that the residual sum keeps its scale (GPT-2, 2.3)."""
+    for name, parameter in stack.named_parameters():
+        if name.endswith(("attention.output.weight", "feed_forward.down_proj.weight")):
+            parameter.data.div_(n_sublayers**0.5)

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sightline.config import from_mapping, one_of, unknown_name
 from sightline.errors import SettingsError
 from sightline.model.bert import Bert, BertConfig
 from sightline.model.config import BlockConfig
 from sightline.model.gpt import GPT, GPTConfig
 from sightline.model.transformer import Transformer, TransformerConfig
-from sightline.settings import from_mapping, one_of, unknown_name
 
 Model = Transformer | Bert | GPT
 

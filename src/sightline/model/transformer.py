@@ -5,17 +5,16 @@ from dataclasses import dataclass, field
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sightline.config import Checks
 from sightline.errors import InputError
 from sightline.model.cache import INITIAL_CAPACITY, DecoderState, KVCache, select_last
 from sightline.model.config import BlockConfig, check_layers
 from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
-from sightline.model.initialize import glorot, initialize
-from sightline.model.layers import Stack
+from sightline.model.layers import Stack, glorot, initialize
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
-from sightline.settings import Checks
 
 
 @dataclass(frozen=True, kw_only=True)

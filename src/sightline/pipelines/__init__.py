@@ -15,13 +15,11 @@ anything.
 from sightline.pipelines.chat import Chat, Conversation
 from sightline.pipelines.classifier import Classification, Classifier
 from sightline.pipelines.filler import Candidate, Filler, Filling
-from sightline.pipelines.generation import Generation
-from sightline.pipelines.generation_job import GenerationJob, GenerativePipeline
+from sightline.pipelines.generation import Generation, GenerationJob, GenerativePipeline, TextStreamer
 from sightline.pipelines.generator import Generator
 from sightline.pipelines.loading import load, pipeline_for
 from sightline.pipelines.neighbors import Neighbor
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.text_streamer import TextStreamer
 from sightline.pipelines.translator import Translation, Translator
 from sightline.tracing import Link
 

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from sightline.bundle import TaskConfig
+from sightline.data.corpora.corpus import format_context
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
-from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.generation_job import GenerationJob
+from sightline.pipelines.generation import GenerationJob
+from sightline.pipelines.pipeline import BATCH_TOKENS, build_tokenized_text
 from sightline.pipelines.seq2seq import Seq2SeqPipeline
-from sightline.pipelines.tokenized_texts import build_tokenized_text
-from sightline.text.dialogue import format_context
 from sightline.tracing import Trace
 from sightline.tracing.tokenized_text import EMPTY_TEXT
 

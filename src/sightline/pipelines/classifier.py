@@ -13,13 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.bundle import Bundle
+from sightline.data.datasets.batch import BertInputs, pad
+from sightline.data.datasets.encoding import space_words
 from sightline.errors import InputError
 from sightline.model import Bert
-from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.tokenized_texts import build_tokenized_text
-from sightline.text.batch import BertInputs, pad
-from sightline.text.encoding import space_words
+from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
 from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
 
 OneOrPair: TypeAlias = str | tuple[str, str]

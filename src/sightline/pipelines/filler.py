@@ -11,12 +11,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from sightline.bundle import Bundle
+from sightline.data.datasets.batch import MaskedBatch, token_mask
 from sightline.errors import InputError
 from sightline.model import Bert
-from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.tokenized_texts import build_tokenized_text
-from sightline.text.batch import MaskedBatch, token_mask
+from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
 from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
 
 MASK = "[MASK]"

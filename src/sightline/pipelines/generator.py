@@ -7,6 +7,7 @@ from typing import Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
+from sightline.data.datasets.batch import pad
 from sightline.decoding import (
     BeamHistory,
     DecodingSettings,
@@ -21,16 +22,27 @@ from sightline.decoding import stream as stream_ids
 from sightline.errors import InputError, SettingsError
 from sightline.model import GPT
 from sightline.model.cache import INITIAL_CAPACITY, KVCache
-from sightline.pipelines.batches import BATCH_TOKENS, batch_by_tokens
-from sightline.pipelines.detokenizer import IncrementalDetokenizer
-from sightline.pipelines.generation import Generation, trim_text
-from sightline.pipelines.generation_job import GenerationJob
-from sightline.pipelines.pipeline import Pipeline
+from sightline.pipelines.generation import (
+    Generation,
+    GenerationJob,
+    IncrementalDetokenizer,
+    Interventions,
+    TextStreamer,
+    make_hooks,
+    make_step,
+    stream_pieces,
+    trim_text,
+)
+from sightline.pipelines.pipeline import (
+    BATCH_TOKENS,
+    Pipeline,
+    batch_by_tokens,
+    build_tokenized_text,
+    concatenate,
+    tokenize_input,
+    tokenize_output,
+)
 from sightline.pipelines.scoring import text_token_log_probs
-from sightline.pipelines.steps import Interventions, make_hooks, make_step
-from sightline.pipelines.text_streamer import TextStreamer, stream_pieces
-from sightline.pipelines.tokenized_texts import build_tokenized_text, concatenate, tokenize_input, tokenize_output
-from sightline.text.batch import pad
 from sightline.tracing import (
     Choice,
     GPTPass,

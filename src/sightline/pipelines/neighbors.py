@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from sightline.data.tokenizers import Tokenizer
 from sightline.errors import InputError
-from sightline.text import Tokenizer
 
 WORDS_PER_CHUNK = 16_384
 """Number of word vectors computed at a time, to bound memory."""

@@ -1,4 +1,7 @@
-"""Scoring: log-probabilities of given tokens, in running text or in the target of a source (teacher forcing)."""
+"""Scoring: log-probabilities and attention of given tokens, in running text or in the target of a source.
+
+Attention is not alignment: `sightline.tracing.tokenized_text` says why, and makes the links.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,12 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sightline.data.datasets.batch import pad, token_mask
 from sightline.errors import InputError
-from sightline.model import GPT, Transformer
+from sightline.model import GPT, ActivationCache, Transformer
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.logits import iter_logits
-from sightline.pipelines.batches import batch_by_tokens
-from sightline.text.batch import pad, token_mask
+from sightline.pipelines.generation import last_cross_attention
+from sightline.pipelines.pipeline import batch_by_tokens
 
 DEFAULT_BLOCK_SIZE = 1_024
 """Tokens per block for a model without a length limit."""
@@ -115,3 +119,24 @@ def gather_log_probs(
         for at, logits in iter_logits(model.logits, hidden, vocab_size=model.output.out_features)
     ]
     return torch.cat(parts)
+
+
+def compute_cross_attention(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    start_id: int,
+    batch_tokens: int,
+) -> list[Float[Tensor, "..."]]:
+    """Return the last layer's cross-attention for each pair, heads averaged, in one pass with the target given."""
+    point = last_cross_attention(model)
+    activations = ActivationCache(point)
+    found = [torch.empty(0, len(source)) for source in sources]
+    for chosen, *_ in teacher_force(
+        model, sources, targets, start_id=start_id, batch_tokens=batch_tokens, hooks=activations
+    ):
+        weights = activations[point].mean(dim=1).cpu()  # B T S
+        for row, number in enumerate(chosen):
+            found[number] = weights[row, : len(targets[number]), : len(sources[number])]
+    return found

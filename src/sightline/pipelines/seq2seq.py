@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sightline.bundle import Bundle
+from sightline.data.datasets.batch import pad
+from sightline.data.tokenizers import Tokenizer
 from sightline.decoding import (
     BeamHistory,
     DecodingSettings,
@@ -24,21 +26,25 @@ from sightline.errors import InputError
 from sightline.model import Transformer
 from sightline.model.cache import DecoderState
 from sightline.model.masks import padding_mask
-from sightline.pipelines.batches import BATCH_TOKENS, batch_by_tokens
-from sightline.pipelines.detokenizer import IncrementalDetokenizer
-from sightline.pipelines.generation import Generation, trim_text
-from sightline.pipelines.generation_job import GenerationJob
-from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.scoring import target_token_log_probs
-from sightline.pipelines.steps import (
+from sightline.pipelines.generation import (
+    Generation,
+    GenerationJob,
+    IncrementalDetokenizer,
     Interventions,
     make_hooks,
     make_step,
     make_step_with_attention,
+    trim_text,
 )
-from sightline.pipelines.tokenized_texts import build_tokenized_text, tokenize_input, tokenize_output
-from sightline.text import Tokenizer
-from sightline.text.batch import pad
+from sightline.pipelines.pipeline import (
+    BATCH_TOKENS,
+    Pipeline,
+    batch_by_tokens,
+    build_tokenized_text,
+    tokenize_input,
+    tokenize_output,
+)
+from sightline.pipelines.scoring import target_token_log_probs
 from sightline.tracing import (
     Choice,
     TokenizedText,

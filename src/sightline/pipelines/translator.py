@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
+from sightline.config import one_of, unknown_name
+from sightline.data.tokenizers import tag_token
 from sightline.decoding import DecodingSettings, FinishReason, Hypothesis
 from sightline.errors import InputError
-from sightline.pipelines.alignment import compute_cross_attention, find_token_spans
-from sightline.pipelines.batches import BATCH_TOKENS
-from sightline.pipelines.generation import Generation
-from sightline.pipelines.generation_job import GenerationJob
+from sightline.pipelines.generation import Generation, GenerationJob
+from sightline.pipelines.pipeline import BATCH_TOKENS, find_token_spans, tokenize_input
+from sightline.pipelines.scoring import compute_cross_attention
 from sightline.pipelines.seq2seq import Seq2SeqPipeline
-from sightline.pipelines.tokenized_texts import tokenize_input
-from sightline.settings import one_of, unknown_name
-from sightline.text import tag_token
 from sightline.tracing import Link, Trace
-from sightline.tracing.alignment import find_links
-from sightline.tracing.tokenized_text import EMPTY_TEXT
+from sightline.tracing.tokenized_text import EMPTY_TEXT, find_links
 
 
 @dataclass(frozen=True)

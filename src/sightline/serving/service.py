@@ -7,11 +7,34 @@ from typing import Any
 from fastapi import APIRouter
 
 from sightline.pipelines import Pipeline
-from sightline.serving.api import LoadedModels, Submitter, routers
-from sightline.serving.app import Application, create_app
-from sightline.serving.metrics import Metrics
-from sightline.serving.scheduler import Scheduler
-from sightline.serving.settings import ServingSettings
+from sightline.serving.api.classify_fill import router as classify_fill_router
+from sightline.serving.api.libretranslate import router as libretranslate_router
+from sightline.serving.api.openai_generation import chat_router as chat_router
+from sightline.serving.api.openai_generation import completions_router as completions_router
+from sightline.serving.api.openai_models import embeddings_router as embeddings_router
+from sightline.serving.api.openai_models import models_router as models_router
+from sightline.serving.api.submit import LoadedModels, Submitter
+from sightline.serving.api.trace import router as trace_router
+from sightline.serving.http.app import Application, create_app
+from sightline.serving.http.metrics import Metrics
+from sightline.serving.http.routing import Router
+from sightline.serving.http.settings import ServingSettings
+from sightline.serving.scheduling.scheduler import Scheduler
+
+ROUTERS = (
+    models_router,
+    completions_router,
+    chat_router,
+    embeddings_router,
+    libretranslate_router,
+    classify_fill_router,
+    trace_router,
+)
+
+
+def routers(submitter: Submitter) -> list[Router]:
+    """Return the routers of the API, all with the same submitter."""
+    return [router(submitter) for router in ROUTERS]
 
 
 def service(

@@ -13,12 +13,11 @@ from starlette.responses import Response
 
 from sightline.model import GPT, Bert, Transformer
 from sightline.pipelines import Classifier, Filler, Pipeline
-from sightline.serving import Body, Problem, Router, charge
 from sightline.serving.api import Submitter
 from sightline.serving.api.trace import MAX_TRACE_BYTES, OCTET_STREAM
+from sightline.serving.http import Body, Problem, Router, charge
 from sightline.tracing import BertPass, GPTPass, TraceOptions, TransformerPass
-from sightline.tracing.capture import capture
-from sightline.tracing.passes import Pass
+from sightline.tracing.passes import Pass, capture
 from sightline.tracing.plan import Plan
 
 MAX_NAMES = 500

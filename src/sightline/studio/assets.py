@@ -5,7 +5,7 @@ import gzip
 from dataclasses import dataclass
 from importlib import resources
 
-from sightline.tracing.drawing import modules, stylesheet
+from sightline.tracing.page import modules, stylesheet
 
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 

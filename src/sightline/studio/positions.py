@@ -8,9 +8,9 @@ from jaxtyping import Float
 from pydantic import BaseModel, Field
 
 from sightline.pipelines import Pipeline
-from sightline.serving import Body, Router
 from sightline.serving.api import Submitter
-from sightline.tracing.position_encodings import position_encodings, similarities, wavelengths
+from sightline.serving.http import Body, Router
+from sightline.tracing.vectors import position_encodings, similarities, wavelengths
 
 MAX_POSITIONS = 512
 

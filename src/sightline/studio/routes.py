@@ -6,8 +6,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.serving import Problem, Router
 from sightline.serving.api import Submitter
+from sightline.serving.http import Problem, Router
 from sightline.studio import activations, positions, word_map
 from sightline.studio.assets import assets
 

@@ -1,23 +1,121 @@
-"""/studio-api/runs: the training runs in a folder: metrics, settings, and the models of their snapshots."""
+"""/studio-api/runs: the training runs in a folder: metrics, settings, and traces by the model of each snapshot.
+
+Everything here runs in the one thread in which all models of the server run.
+"""
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.serving import Body, Problem, Router, charge
+from sightline.errors import ModelFileError
+from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
+from sightline.runs.folder import MODEL, list_snapshots, pipeline_at
 from sightline.serving.api import Submitter
+from sightline.serving.http import Body, Problem, Router, charge
 from sightline.studio.assets import TYPES
-from sightline.studio.runs_metrics import read_since
-from sightline.studio.runs_table import RunsTable
-from sightline.studio.timelapse import Timelapse, TimelapseRequest
+from sightline.studio.runs_table import RunsTable, Stamp, read_since, stamp_of
+from sightline.tracing.page import pack_bytes
 from sightline.training.metrics import FILE_NAME as METRICS
+
+MAX_TOKENS = 200
+MAX_MODEL_BYTES = 512 << 20
+MAX_TRACE_BYTES = 64 << 20
+N_CANDIDATES = 5
+N_CANDIDATES_BERT = 100
+"""A Bert has no forced output: the prediction of the last model is searched among so many candidates."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class TimelapseRequest:
+    """The trace that is requested of each model of a run."""
+
+    step: int | None
+    """Step of a snapshot; None for the best model of the run."""
+    input: str
+    to: str | None
+    target: str | None
+    """Forced output; None lets the model generate its own."""
+    max_tokens: int
+
+
+class ByteLimitedCache(Generic[Value]):
+    """A least-recently-used cache bounded by the total size of its values; the newest always stays."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+        """Return the cached value of a key, or make it."""
+        if key in self.entries:
+            self.entries.move_to_end(key)
+            return self.entries[key][0]
+        made = make()
+        self.entries[key] = (made, size(made))
+        while len(self.entries) > 1 and sum(n_bytes for _, n_bytes in self.entries.values()) > self.max_bytes:
+            self.entries.popitem(last=False)
+        return made
+
+
+class Timelapse:
+    """Traces by the snapshots of all runs, cached."""
+
+    def __init__(self) -> None:
+        self.models: ByteLimitedCache[Pipeline] = ByteLimitedCache(MAX_MODEL_BYTES)
+        self.traces: ByteLimitedCache[bytes] = ByteLimitedCache(MAX_TRACE_BYTES)
+
+    def trace(self, folder: Path, request: TimelapseRequest) -> bytes:
+        """Return the trace by the model of a step, in the form that the drawing modules read."""
+        key = self.key(folder, request.step)
+        return self.traces.get((*key, request), lambda: self._trace(key, folder, request), len)
+
+    def key(self, folder: Path, step: int | None) -> tuple[Path, Stamp, int | None, Stamp]:
+        """Return a key that changes when the run, or the model of this step, is replaced by another."""
+        folders = list_snapshots(folder)
+        model = folder / MODEL if step is None else folders.get(step, folder)
+        first = folders.get(0, folder)
+        return folder, stamp_of(first / "config.json"), step, stamp_of(model / "config.json")
+
+    def _trace(self, key: tuple[Path, Stamp, int | None, Stamp], folder: Path, request: TimelapseRequest) -> bytes:
+        like = next((model for other, (model, _) in self.models.entries.items() if other[:2] == key[:2]), None)  # type: ignore[index]
+        try:
+            model = self.models.get(key, lambda: pipeline_at(folder, request.step, like=like), size_in_bytes)
+        except ModelFileError:
+            raise Problem(404, "this snapshot cannot be loaded", code="snapshot_not_found") from None
+        n_tokens = len(model.tokenizer.encode(request.input))
+        if n_tokens > MAX_TOKENS:
+            raise Problem(
+                400, f"the text has {n_tokens:,} tokens; the limit is {MAX_TOKENS}", param="input", code="too_long"
+            )
+        read: Any = request.input.split() if isinstance(model, Classifier) and model.per_word else request.input
+        return pack_bytes(model.trace(read, **options_for(model, request)))
+
+
+def options_for(model: Pipeline, request: TimelapseRequest) -> dict[str, Any]:
+    """Return the options of a trace."""
+    options: dict[str, Any] = {"activations": ("*.weights",), "logit_lens": False, "limit": MAX_TRACE_BYTES}
+    if not isinstance(model, Translator | Chat | Generator):
+        return {**options, "candidates": N_CANDIDATES_BERT}
+    options |= {"candidates": N_CANDIDATES, "target": request.target}
+    options |= {"do_sample": False, "max_new_tokens": min(request.max_tokens, model.generation.max_new_tokens)}
+    return {**options, "to": request.to} if isinstance(model, Translator) else options
+
+
+def size_in_bytes(model: Pipeline) -> int:
+    """Return the size of the weights of a model."""
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.model.parameters())
+
 
 MAX_INPUT = 2_000
 RUNS_ENABLED = "export const hasRuns = true;\n"

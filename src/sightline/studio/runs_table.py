@@ -1,22 +1,101 @@
-"""The runs in a folder, by id: ids from a browser are looked up here and never become paths."""
+"""The runs in a folder, by id, and their metrics, read incrementally while a run may be writing them.
+
+A response has the offset after its last complete line and a checksum (`tag`) of the bytes before it. A run that resumes
+from a checkpoint truncates its file: then the tag no longer matches, and the file is sent from the beginning.
+"""
 
 import json
+import math
 import re
 import threading
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
-from sightline.errors import SightlineError
-from sightline.run.folder import MODEL, RUN_RECORD, is_run
-from sightline.run.run_record import flatten, read_run_record
-from sightline.run.snapshots import has_best_model, list_snapshots
-from sightline.serving import Problem
+from sightline.errors import ModelFileError, SightlineError
+from sightline.runs.folder import MODEL, RUN_RECORD, has_best_model, is_run, list_snapshots
+from sightline.runs.run_record import flatten, read_run_record
 from sightline.serving.api import model_id
-from sightline.studio.runs_metrics import json_value
+from sightline.serving.http import Problem
+from sightline.storage import open_regular
 from sightline.training.metrics import FILE_NAME as METRICS
+from sightline.training.state import Metric
+
+MAX_BYTES = 2 << 20
+"""Per response; `more` says that there is more to fetch."""
+MAX_FILE_BYTES = 32 << 20
+"""Of a larger file, only the end is sent."""
+TAG_BYTES = 256
+MAX_ENTRIES = 60
+MAX_TEXT = 2_000
+MAX_SAFE_INTEGER = 1 << 53
+
+
+def read_since(path: Path, since: int, tag: str) -> dict[str, object]:
+    """Return the records after an offset; `reset` says that earlier ones are no longer valid."""
+    try:
+        file = open_regular(path)
+    except ModelFileError:  # a link or a pipe
+        file = None
+    if file is None:
+        return {"records": [], "next": 0, "tag": "", "reset": since > 0, "more": False}
+    with file:
+        size = file.seek(0, 2)
+        matches = 0 < since <= size and tag_at(file, since) == tag
+        start = since if matches else max(0, size - MAX_FILE_BYTES)
+        data = read_bytes(file, start, MAX_BYTES)
+        complete = data.rfind(b"\n") + 1
+        if not complete and len(data) == MAX_BYTES:
+            complete = len(data)  # no valid line is that long: skip it
+        end = start + complete
+        records = [record for line in data[:complete].splitlines() if (record := parse_record(line)) is not None]
+        more = len(data) == MAX_BYTES
+        return {
+            "records": records,
+            "next": end,
+            "tag": tag_at(file, end),
+            "reset": since > 0 and not matches,
+            "more": more,
+        }
+
+
+def tag_at(file: FileIO, offset: int) -> str:
+    """Return a checksum of the bytes before an offset."""
+    start = max(0, offset - TAG_BYTES)
+    return f"{zlib.crc32(read_bytes(file, start, offset - start)):08x}"
+
+
+def read_bytes(file: FileIO, start: int, length: int) -> bytes:
+    """Return a slice of a file."""
+    file.seek(start)
+    return file.read(length) or b""
+
+
+def parse_record(line: bytes) -> dict[str, Metric] | None:
+    """Parse a line; numbers that are not finite become null. Return None if it is no record."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):  # an incomplete line, or not UTF-8
+        return None
+    if not isinstance(value, dict) or type(value.get("step")) is not int or not 0 <= value["step"] < MAX_SAFE_INTEGER:
+        return None
+    entries = islice(value.items(), MAX_ENTRIES)
+    return {key[:60]: json_value(entry) for key, entry in entries if entry is None or type(entry) in (int, float, str)}
+
+
+def json_value(value: object) -> Metric:
+    """Return a value that JSON and JavaScript can represent; None for any other."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= MAX_SAFE_INTEGER else None
+    return value if isinstance(value, float) and math.isfinite(value) else None
+
 
 MAX_RUNS = 500
 MAX_SNAPSHOTS = 100

@@ -13,9 +13,9 @@ from torch import Tensor
 from sightline.errors import InputError
 from sightline.pipelines import Pipeline
 from sightline.pipelines.neighbors import WORDS_PER_CHUNK, WordList, mean_embeddings
-from sightline.serving import Body, Router
 from sightline.serving.api import Submitter
-from sightline.tracing.pca import PCA, unit_vectors
+from sightline.serving.http import Body, Router
+from sightline.tracing.vectors import PCA, unit_vectors
 
 MAX_SHOWN = 5_000
 MAX_WORDS, MAX_WORD_LENGTH = 500, 60

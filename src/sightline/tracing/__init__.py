@@ -10,19 +10,15 @@
 The `.trace()` of a pipeline makes a trace. A trace holds plain numbers and texts, and knows no model.
 """
 
-from sightline.tracing.alignment import Alignment, Link
-from sightline.tracing.head_ablation import HeadAblation
-from sightline.tracing.likelihood import Choice
+from sightline.tracing.ablation import HeadAblation
+from sightline.tracing.beam_tree import Node, Tree, search_with_history
+from sightline.tracing.likelihood import Candidate, Choice, Step
 from sightline.tracing.logit_lens import LogitLens
-from sightline.tracing.options import EVERYTHING, TraceOptions
 from sightline.tracing.passes import BertPass, GPTPass, TransformerPass
+from sightline.tracing.plan import EVERYTHING, TraceOptions
 from sightline.tracing.run import build_interventions, run_trace
-from sightline.tracing.search import search_with_history
-from sightline.tracing.step import Candidate, Step
-from sightline.tracing.tokenized_text import Token, TokenizedText, Word
+from sightline.tracing.tokenized_text import Alignment, Link, Token, TokenizedText, Word, WordAttention
 from sightline.tracing.trace import Trace
-from sightline.tracing.tree import Node, Tree
-from sightline.tracing.word_attention import WordAttention
 
 __all__ = [
     "EVERYTHING",

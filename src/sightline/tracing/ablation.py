@@ -1,18 +1,33 @@
-"""Compute the head ablation: run the model without each head in turn, several heads per batch."""
+"""Head ablation: how the probability of the output changes without each head."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from sightline.model.hooks import Action
-from sightline.tracing.capture import Actions, make_hooks
-from sightline.tracing.head_ablation import HeadAblation
-from sightline.tracing.likelihood import gather_log_probs
-from sightline.tracing.options import Progress
-from sightline.tracing.passes import Pass
-from sightline.tracing.step import Step
+from sightline.tracing.likelihood import Step, gather_log_probs
+from sightline.tracing.passes import Actions, Pass, make_hooks
+from sightline.tracing.plan import Progress
+
+
+@dataclass(frozen=True)
+class HeadAblation:
+    """Change in log-probability per ablated head; below 0 the head had raised the probability of the output."""
+
+    attentions: tuple[str, ...]
+    """The attention layers: `decoder.1.cross_attention`."""
+    steps: Float[np.ndarray, "attentions heads steps"]
+    """Change in the log-probability of the token chosen at each step, given the same tokens before it."""
+
+    @property
+    def total(self) -> Float[np.ndarray, "attentions heads"]:
+        """Change in the log-probability of the whole output."""
+        return np.asarray(self.steps.sum(axis=2))
+
 
 TOKENS_PER_BATCH = 4_096
 

@@ -1,18 +1,75 @@
-"""Build the tree of a beam search from its history, and compute the attention of every hypothesis."""
+"""All hypotheses of a beam search as a tree, with the attention of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.decoding import BeamHistory
-from sightline.tracing.capture import Actions, make_hooks
+from sightline.decoding import BeamHistory, Hypothesis, Request, State, Step, search, search_beams
+from sightline.decoding.beam import Fate
 from sightline.tracing.likelihood import IdToText
-from sightline.tracing.passes import DecoderPass
+from sightline.tracing.passes import Actions, DecoderPass, make_hooks
 from sightline.tracing.plan import BYTES, Plan
-from sightline.tracing.tree import Node, Tree
+
+
+@dataclass(frozen=True)
+class Node:
+    """A hypothesis: its last token, and the scores of the whole up to there."""
+
+    step: int
+    """Number of tokens before it."""
+    parent: int | None
+    """Index of the node it continues; None at the first step."""
+    id: int
+    text: str
+    token_log_probability: float
+    log_probability: float
+    """Of all tokens up to here."""
+    score: float
+    """The score it would be ranked by if it ended here."""
+    fate: Fate
+    """alive: it was continued; finished: it is complete; pruned: it fell out of the beam."""
+    result: int | None
+    """Its rank if it ends a result; 0 for the best, which is the target of the trace."""
+    row: int
+    """Its row in `Tree.attention`: siblings share one, as one decoder step proposed them."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The nodes in step order: parents come before their children."""
+
+    nodes: tuple[Node, ...]
+    attention: dict[str, Float[np.ndarray, "heads rows _"]] = field(default_factory=dict)
+    """Attention weights of every hypothesis, by hook point: `attention[name][:, node.row]` has the weights of each
+    head when the node's token was chosen. Empty unless `hypotheses` was set. In self-attention the columns are the
+    tokens of the hypothesis (in a GPT, after the prompt), then zeros."""
+
+    def path(self, index: int) -> list[int]:
+        """Return the indices of the nodes from the first step to this one."""
+        indices = []
+        at: int | None = index
+        while at is not None:
+            indices.append(at)
+            at = self.nodes[at].parent
+        return indices[::-1]
+
+    def results(self) -> list[int]:
+        """Return the indices of the last nodes of the results, best first."""
+        ends = [index for index, node in enumerate(self.nodes) if node.result is not None]
+        return sorted(ends, key=lambda index: self.nodes[index].result or 0)
+
+
+def search_with_history(step: Step, state: State, request: Request) -> tuple[Hypothesis, BeamHistory | None]:
+    """Return the best hypothesis for the one sentence of a request, and the history of the beam search, if any."""
+    settings = request.settings
+    if settings.do_sample or settings.beam_size == 1:
+        return search(step, state, request)[0][0], None
+    result = search_beams(step, state, request, keep_history=True)
+    return result.hypotheses[0][0], result.histories[0]
+
 
 WORKING_BYTES = 64_000_000
 """Memory for the weights of one attention layer while a batch runs."""

@@ -1,4 +1,4 @@
-"""Candidates and log-probabilities from logits, a few rows at a time (see `sightline.model.logits`).
+"""Candidates and log-probabilities of every decision of a model, from its logits a few rows at a time.
 
 Probabilities are the model's own: the softmax of its logits, before temperature and logits processors.
 """
@@ -13,7 +13,38 @@ from torch import Tensor
 from sightline.decoding.logits_processors import best_tokens
 from sightline.model.logits import iter_logits
 from sightline.tracing.passes import Pass
-from sightline.tracing.step import Candidate, Step
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token or class that could have been chosen."""
+
+    id: int
+    text: str
+    probability: float
+    """The model's own, before temperature and logits processors."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A generated token, a filled mask, or a predicted class."""
+
+    row: int
+    """The row of the tower's arrays that made this choice: the decoder's, or the encoder's in a Bert."""
+    candidates: tuple[Candidate, ...]
+    """Likeliest first; the chosen one comes last if it is not among the likeliest."""
+    chosen: int
+    """Index of the chosen candidate."""
+    rank: int
+    """Rank of the chosen candidate in the whole vocabulary: 0 for the likeliest."""
+    log_probability: float
+    """Of the chosen candidate."""
+
+    @property
+    def choice(self) -> Candidate:
+        """The chosen candidate."""
+        return self.candidates[self.chosen]
+
 
 IdToText = Callable[[int], str]
 """Returns the readable text of a token or a class."""

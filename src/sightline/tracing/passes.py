@@ -1,23 +1,26 @@
-"""A forward pass of one text through each model family, with hooks, in one or several copies.
+"""A forward pass of one text through each model family, with hooks, and the activations captured from it.
 
 A pass knows ids, no text. Copies are the same text repeated in one batch, so that hooks can change each one
 differently. The target is run in one go (teacher forcing): row t sees what decoding step t saw, which tests verify.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sightline.model import GPT, Bert, Model, Transformer
+from sightline.data.datasets.batch import pad
+from sightline.model import GPT, Bert, Hooks, Model, Transformer, ablate_heads
 from sightline.model.bert import Head
-from sightline.model.hooks import NO_HOOKS, NoHooks
+from sightline.model.hooks import NO_HOOKS, Action, NoHooks
 from sightline.model.packing import Layout
 from sightline.model.transformer import EncoderOutput
-from sightline.text.batch import pad
-from sightline.tracing.hook_points import Points, tower_points
+from sightline.tracing.plan import Plan, Points, has_heads, tower_points
 
 
 class Pass(ABC):
@@ -219,3 +222,74 @@ def repeat_output(encoder_output: EncoderOutput, copies: int) -> EncoderOutput:
     """Repeat the encoder output of one sentence along the batch."""
     hidden = encoder_output.hidden.expand(copies, -1, -1)
     return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
+
+
+Actions = dict[str, tuple[Action, ...]]
+
+
+@dataclass(frozen=True)
+class CapturedActivations:
+    """What one forward pass gave."""
+
+    hidden: Float[Tensor, "1 T E"]
+    """Output of the last layer."""
+    arrays: dict[str, Float[np.ndarray, "..."]]
+    """The planned activations, in the order the model computed them."""
+    layers: list[Float[Tensor, "T E"]]
+    """Output of every layer of the output tower; empty unless the logit lens was asked for."""
+    mean_attention: Float[np.ndarray, "T S"] | None
+    """The attention named by `mean_of`, averaged over its heads."""
+
+
+def capture(
+    forward_pass: Pass, plan: Plan, *, interventions: Actions, layers: bool, mean_of: str | None = None
+) -> CapturedActivations:
+    """Run a forward pass once and keep what the plan lists; with `layers` also every layer's output."""
+    arrays: dict[str, Any] = {}
+    outputs: list[Tensor] = []
+    means: list[Any] = []
+    n_heads = forward_pass.model.config.n_heads
+
+    def keep(name: str, value: Tensor) -> None:
+        arrays[name] = to_array(value, plan, name, n_heads)
+
+    def keep_layer(_: str, value: Tensor) -> None:
+        outputs.append(value[0].clone())
+
+    def keep_mean(_: str, value: Tensor) -> None:
+        means.append(value[0].mean(dim=0).float().cpu().numpy())
+
+    wanted: list[Mapping[str, Sequence[Action]]] = [interventions, dict.fromkeys(plan.shapes, (keep,))]
+    if layers:
+        wanted.append(dict.fromkeys(forward_pass.layer_outputs, (keep_layer,)))
+    if mean_of is not None:
+        wanted.append({mean_of: (keep_mean,)})
+    hooks = make_hooks(*wanted)
+    hidden = forward_pass.run(hooks)
+    if "logits" in plan.shapes:
+        forward_pass.logits(hidden, hooks=hooks)
+    return CapturedActivations(hidden, arrays, outputs, means[0] if means else None)
+
+
+def to_array(value: Tensor, plan: Plan, name: str, n_heads: int) -> Float[np.ndarray, "..."]:
+    """Return the value of a hook point as an array without the batch axis."""
+    shape = plan.points[name]
+    value = value.reshape(shape)
+    if plan.heads is not None and has_heads(name, shape, n_heads):
+        value = value[list(plan.heads)]
+    array: Any = value.float().cpu().numpy()
+    return np.array(array, dtype=np.float32)  # a copy: the model may reuse the tensor's memory
+
+
+def make_hooks(*several: Mapping[str, Sequence[Action]]) -> Hooks:
+    """Return hooks with actions by exact name, those of the first mapping first; no patterns are matched."""
+    hooks = Hooks({})
+    for actions in several:
+        for name, own in actions.items():
+            hooks.matches[name] = (*hooks.matches.get(name, ()), *own)
+    return hooks
+
+
+def ablation_actions(heads: Mapping[str, Sequence[int]]) -> Actions:
+    """Return the actions that ablate these heads, given by attention."""
+    return {f"{name}.head_outputs": (ablate_heads(*numbers),) for name, numbers in heads.items() if numbers}

@@ -1,15 +1,128 @@
-"""Plan which activations to capture, and check the memory they take before it is used."""
+"""What to trace: the options, the hook points of a model, and the memory that their values take.
 
+Shapes are those of one sentence, without the batch axis; docs/shapes.md describes the points.
+"""
+
+import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
 
-from sightline.errors import InputError
-from sightline.settings import unknown_name
-from sightline.tracing.hook_points import HEADED, Points, Shape
-from sightline.tracing.options import TraceOptions
+from sightline.config import Checks, unknown_name
+from sightline.decoding import DecodingSettings
+from sightline.errors import InputError, SettingsError
+from sightline.model.config import BlockConfig
+
+DEFAULT = ("*.weights",)
+"""The weights of every attention."""
+EVERYTHING = ("*",)
+"""Every activation."""
+
+GIGABYTE = 1_000_000_000
+
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""Called with the current stage, the amount done, and the total."""
+
+
+def ignore_progress(what: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
+    """What a trace captures and computes besides tokens and steps."""
+
+    activations: Sequence[str] = field(
+        default=DEFAULT, metadata={"help": "activations to capture, by name; `*` matches anything"}
+    )
+    layers: Sequence[int] | None = field(default=None, metadata={"help": "capture only these layers"})
+    heads: Sequence[int] | None = field(default=None, metadata={"help": "capture only these heads"})
+    candidates: int = field(default=10, metadata={"help": "number of candidate tokens per step"})
+    logit_lens: bool = field(default=True, metadata={"help": "logit lens: the top tokens after every layer"})
+    head_ablation: bool = field(default=False, metadata={"help": "head ablation: effect of removing each head"})
+    hypotheses: bool = field(default=False, metadata={"help": "also capture the attention of every beam hypothesis"})
+    ablate_heads: Mapping[str, Sequence[int]] = field(
+        default_factory=dict, metadata={"help": "heads to ablate: {'decoder.1.cross_attention': [0, 3]}"}
+    )
+    limit: int = field(default=GIGABYTE, metadata={"help": "memory limit for the activations, in bytes"})
+    progress: Progress = field(default=ignore_progress, metadata={"help": "callback that reports progress"})
+
+    def __post_init__(self) -> None:
+        if isinstance(self.activations, str):
+            object.__setattr__(self, "activations", (self.activations,))
+        checks = Checks()
+        checks.between(1, 1_000, candidates=self.candidates)
+        checks.between(0, 1 << 50, limit=self.limit)
+        checks.done()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], *, generates: bool) -> "tuple[TraceOptions, dict[str, Any]]":
+        """Split keyword options into trace options and, for models that generate, decoding settings; drop None."""
+        options = {name: value for name, value in options.items() if value is not None}
+        own_names = [one.name for one in dataclasses.fields(cls)]
+        settings = [one.name for one in dataclasses.fields(DecodingSettings)] if generates else []
+        unknown = [name for name in options if name not in (*own_names, *settings)]
+        if unknown:
+            raise SettingsError(unknown_name(unknown[0], [*own_names, *settings], what="trace option"))
+        own = {name: value for name, value in options.items() if name in own_names}
+        return cls(**own), {name: value for name, value in options.items() if name in settings}
+
+
+Shape = tuple[int, ...]
+Points = dict[str, Shape]
+
+HEADED = ("query", "key", "value", "scores", "scaled", "masked", "weights", "head_outputs")
+"""Points whose first axis is heads."""
+
+
+def tower_points(
+    tower: str, config: BlockConfig, *, n_layers: int, n_rows: int, n_source: int | None = None, n_segments: int = 0
+) -> Points:
+    """Return the points of an encoder or decoder over `n_rows` tokens, with cross-attention to `n_source` tokens."""
+    wide = (n_rows, config.d_model)
+    parts = ["tokens"]
+    parts += ["positions"] if config.positions not in ("rope", "none") else []
+    parts += ["segments"] if n_segments else []
+    points: Points = {f"{tower}.embedding.{part}": wide for part in (*parts, "output")}
+    for layer in range(n_layers):
+        for part, shape in layer_points(config, n_rows=n_rows, n_source=n_source):
+            points[f"{tower}.{layer}.{part}"] = shape
+    if config.pre_norm:
+        points[f"{tower}.final_norm"] = wide
+    return points
+
+
+def layer_points(config: BlockConfig, *, n_rows: int, n_source: int | None) -> Iterator[tuple[str, Shape]]:
+    """Yield the points of one layer in the order they are computed."""
+    wide = (n_rows, config.d_model)
+    parts: list[tuple[str, list[tuple[str, Shape]]]] = [("self_attention", attention_points(config, n_rows, n_rows))]
+    if n_source is not None:
+        parts.append(("cross_attention", attention_points(config, n_rows, n_source)))
+    parts.append(("feed_forward", [("hidden", (n_rows, config.d_ff)), ("output", wide)]))
+    for sublayer, inner in parts:
+        pre_norm = [("norm", wide), *inner, ("residual", wide)]
+        ordered = pre_norm if config.pre_norm else [*inner, ("residual", wide), ("norm", wide)]
+        for point, shape in ordered:
+            yield f"{sublayer}.{point}", shape
+
+
+def attention_points(config: BlockConfig, n_rows: int, n_keys: int) -> list[tuple[str, Shape]]:
+    """Return the points of one attention."""
+    heads, groups, width = config.n_heads, config.n_kv_heads or config.n_heads, config.d_head
+    squares = [(point, (heads, n_rows, n_keys)) for point in ("scores", "scaled", "masked", "weights")]
+    return [
+        ("query", (heads, n_rows, width)),
+        ("key", (groups, n_keys, width)),
+        ("value", (groups, n_keys, width)),
+        *squares,
+        ("head_outputs", (heads, n_rows, width)),
+        ("merged_heads", (n_rows, config.d_model)),
+        ("output", (n_rows, config.d_model)),
+    ]
+
 
 BYTES = 4
 LAYER = re.compile(r"\.(\d+)\.")

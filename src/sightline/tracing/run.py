@@ -2,28 +2,25 @@
 
 from collections.abc import Sequence
 
-from sightline.bundle.task_config import TaskName
+from sightline.bundle.contents import TaskName
+from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
-from sightline.decoding.hypothesis import FinishReason
+from sightline.decoding.interfaces import FinishReason
 from sightline.model.registry import architecture_of
-from sightline.settings import to_mapping
 from sightline.tracing.ablation import ablate_each_head
-from sightline.tracing.alignment import build_alignment
 from sightline.tracing.beam_tree import (
     ExpandedPrefixes,
+    Tree,
     build_tree,
     compute_hypothesis_attention,
     hypothesis_attention_bytes,
 )
-from sightline.tracing.capture import Actions, ablation_actions, capture
-from sightline.tracing.lens import compute_logit_lens
 from sightline.tracing.likelihood import Choice, IdToText, build_steps
-from sightline.tracing.options import TraceOptions
-from sightline.tracing.passes import DecoderPass, Pass, TransformerPass
-from sightline.tracing.plan import Plan, check_ablated_heads
-from sightline.tracing.tokenized_text import EMPTY_TEXT, TokenizedText
+from sightline.tracing.logit_lens import compute_logit_lens
+from sightline.tracing.passes import Actions, DecoderPass, Pass, TransformerPass, ablation_actions, capture
+from sightline.tracing.plan import Plan, TraceOptions, check_ablated_heads
+from sightline.tracing.tokenized_text import EMPTY_TEXT, TokenizedText, build_alignment
 from sightline.tracing.trace import Trace
-from sightline.tracing.tree import Tree
 
 
 def build_interventions(forward_pass: Pass, options: TraceOptions) -> Actions:

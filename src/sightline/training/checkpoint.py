@@ -1,41 +1,119 @@
 """Checkpoints of a run: complete, atomic, verified. A kill at any time leaves the newest one or the one before it.
 
-    RUN/checkpoints/step-00000120/
+RUN/checkpoints/step-00000120/
         state.json              progress, state of the loop, metrics, versions; sums and random generators of every rank
         model.safetensors       the weights; the other kinds of tensors of `state.py` beside it
         SHA256SUMS              digests of all files, as `sha256sum --check` reads them
 
 `resume` is safe with untrusted files, as loading a model is. If a checkpoint is damaged, it falls back to an older one.
+
+A run cannot be resumed from them; each is a model folder like any other.
 """
 
 import hashlib
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
-from sightline import __version__
-from sightline.bundle.header import read_header
+from sightline import __version__, bundle
 from sightline.bundle.manifest import read_entries, shorten, to_json
 from sightline.bundle.migration import TENSOR_FILES, migrate_state
-from sightline.bundle.weights import DTYPES, has_non_finite, write_tensors
+from sightline.bundle.weights import DTYPES, TensorFile, has_non_finite, open_required, read_header, write_tensors
+from sightline.config import from_mapping, to_mapping
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.settings import from_mapping, to_mapping
-from sightline.storage import read_limited, replace_folder
+from sightline.model.registry import Model
+from sightline.storage import fsync, read_limited, remove_folder, replace_folder
 from sightline.training.distributed import SINGLE_RANK, Rank
-from sightline.training.environment import describe_changes, environment
-from sightline.training.randomness import RandomStates
-from sightline.training.retention import checkpoint_path, list_checkpoints, prune, remove_leftovers
-from sightline.training.state import OPTIMIZER_STATE, LoopState, Metric, Progress, RunningSums, TrainingState
-from sightline.training.tensor_file import TensorFile, open_required
+from sightline.training.state import (
+    OPTIMIZER_STATE,
+    LoopState,
+    Metric,
+    Progress,
+    RandomStates,
+    RunningSums,
+    TrainingState,
+)
+
+
+def environment(model: nn.Module) -> dict[str, object]:
+    """Return versions, threads, device and dtype."""
+    weight = next(model.parameters())
+    return {
+        "sightline": __version__,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "device": weight.device.type,
+        "dtype": str(weight.dtype).removeprefix("torch."),
+    }
+
+
+def describe_changes(then: Mapping[str, object], now: Mapping[str, object]) -> str | None:
+    """Return what has changed in a sentence, or None; our own version does not count."""
+    changed = [
+        f"{name} was {' '.join(str(then.get(name)).split())[:40]} and is {now[name]}"
+        for name in now
+        if name != "sightline" and then.get(name) != now[name]
+    ]
+    if not changed:
+        return None
+    return f"{', '.join(changed)}: the run continues, but not bit-identical to an uninterrupted one"
+
+
+NAME = re.compile(r"step-(\d{8,18})")
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step."""
+    return folder / f"step-{step:08d}"
+
+
+def parse_step(path: Path) -> int:
+    """Return the step of a checkpoint from its name."""
+    return int(path.name.removeprefix("step-"))
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Return all checkpoints of a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=parse_step)
+
+
+def prune(folder: Path, *, keep_checkpoints: int, best_step: int | None) -> None:
+    """Remove all checkpoints but the latest few and the best one; a failed removal is tried again later."""
+    for path in list_checkpoints(folder)[:-keep_checkpoints]:
+        if parse_step(path) != best_step:
+            removed = path.with_name(f"{path.name}.tmp-gone")  # half removed, it must not look like a checkpoint
+            with suppress(OSError):
+                path.rename(removed)
+                remove_folder(removed)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed save left behind; a checkpoint that it had moved aside is put back."""
+    for old in folder.glob("step-*.tmp-old"):
+        place = old.with_name(old.name.removesuffix(".tmp-old"))
+        if not os.path.lexists(place):
+            try:
+                old.rename(place)
+                fsync(folder)
+            except OSError as error:
+                raise SightlineError(f"could not rename {old} back to {place.name}: {error.strerror}") from error
+    for leftover in folder.glob("step-*.tmp-*"):
+        remove_folder(leftover)
+
 
 FORMAT = 3
 """Format version of state.json; version 2 had the state of the loop among the metrics, and only the main rank's."""
@@ -305,3 +383,15 @@ def check_optimizer(state: TrainingState, kinds: object, path: Path) -> None:
             f"the checkpoint was saved with {' and '.join(kinds)}, but the settings ask for "
             f"{' and '.join(state.optimizer.kinds)}: resume with the run's original optimizer, or start a new run"
         )
+
+
+def snapshot_due(step: int) -> bool:
+    """Tell whether the step is one of 1, 2, 4, 8, …: much happens early, little late."""
+    return step > 0 and step & (step - 1) == 0
+
+
+def save_snapshot(model: Model, folder: Path, *, step: int) -> Path:
+    """Save the model of this step."""
+    path = checkpoint_path(folder, step)
+    bundle.save(bundle.Bundle(model), path)
+    return path

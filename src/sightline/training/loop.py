@@ -14,19 +14,17 @@ from typing import Literal
 
 import torch
 
-from sightline.text.batch import Batch
-from sightline.text.batch_source import BatchSource
-from sightline.training.checkpoint import save
+from sightline.data.datasets.batch import Batch
+from sightline.data.datasets.batch_source import BatchSource
+from sightline.runtime import StopRequest
+from sightline.training.checkpoint import save, save_snapshot, snapshot_due
 from sightline.training.distributed import Rank
+from sightline.training.metrics import ValidationResult
 from sightline.training.objective import Loss, Objective
-from sightline.training.randomness import RandomStates
 from sightline.training.report import Reporter, Sample
 from sightline.training.schedule import learning_rate
 from sightline.training.settings import TrainingSettings
-from sightline.training.signals import StopRequest
-from sightline.training.snapshot import save_snapshot, snapshot_due
-from sightline.training.state import Metric, Progress, TrainingState
-from sightline.training.validation import ValidationResult
+from sightline.training.state import Metric, Progress, RandomStates, TrainingState
 
 StopReason = Literal["steps", "epochs", "minutes", "patience", "signal"]
 """Why a run stopped: a limit, early stopping, or a signal."""

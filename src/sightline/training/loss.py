@@ -1,15 +1,4 @@
-"""Cross-entropy with label smoothing and R-Drop, for given logits and for a projection to a large vocabulary.
-
-The logits of a whole batch (4,000 tokens × 32,000 entries: half a gigabyte, and as much again for their gradient) never
-exist at once. A chunk of rows is projected, scored, and turned into its part of the gradients right away; backward only
-scales them.
-
-R-Drop (Liang et al. 2021): two passes with different dropout must predict the same distribution. Rows come in two
-halves: row i of the second half is row i of the first, with another dropout. The loss is the cross-entropy of both plus
-the symmetric Kullback–Leibler divergence of their distributions p and q:
-
-    CE(p) + CE(q) + r_drop · ½ [KL(p‖q) + KL(q‖p)]
-"""
+"""Cross-entropy and R-Drop over a large vocabulary, computed together with the projection that makes the logits."""
 
 from typing import Any
 

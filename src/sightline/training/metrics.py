@@ -1,20 +1,26 @@
-"""metrics.jsonl: the metrics of a run, one JSON object per line, each with its "step". Knows no model and no terminal.
+"""Metrics of a run: the result of a validation, metrics.jsonl, and TensorBoard.
 
 Each line is written in one piece, so that another program can follow the run. A kill leaves at most an incomplete last
 line. A resumed run first truncates the file to its checkpoint, so that no step occurs twice.
+
+Written in addition to metrics.jsonl; nothing is read back from here.
 """
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
+from sightline.data.corpora.files import Location
 from sightline.errors import InputError, ModelFileError, SightlineError
+from sightline.runtime import import_optional
 from sightline.storage import SAFE_FLAGS, fsync, open_regular, parse_object
-from sightline.text.files import Location
+from sightline.training.report import VALIDATION_PREFIX, Sample
+from sightline.training.settings import BestMetric
 from sightline.training.state import Metric
 
 FILE_NAME = "metrics.jsonl"
@@ -158,3 +164,75 @@ def finite_or_none(value: Metric) -> Metric:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """Loss and scores of a model on the validation set."""
+
+    loss: float
+    """Cross-entropy per token (or label), without label smoothing."""
+    score: tuple[str, float]
+    """Name and value of the task's main metric."""
+    higher_is_better: bool
+    other_scores: dict[str, float] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+
+    def to_record(self) -> dict[str, float]:
+        """Return all values by name."""
+        name, value = self.score
+        return {VALIDATION_LOSS: self.loss, name: value, **self.other_scores}
+
+    def selection_key(self, best_metric: BestMetric, *, step: int) -> tuple[float, float]:
+        """Return a key that is higher for a better model: the score, then the loss to break ties.
+
+        Ties are common: BLEU is 0 for every model as long as all sentences are short.
+        """
+        if best_metric == "last":
+            return float(step), 0.0
+        loss, score = float(self.loss), float(self.score[1])  # not NumPy's
+        return (-loss, 0.0) if best_metric == "loss" else (score if self.higher_is_better else -score, -loss)
+
+
+class TensorBoardWriter:
+    """Writes events into a folder, flushing each, so that curves grow during the run.
+
+    A resumed run gives its first step as `purge_step`: events of that step and later ones are then hidden.
+    """
+
+    def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
+        import_optional("tensorboard", extra="tensorboard", purpose="writing TensorBoard events")
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.folder = folder
+        try:
+            self._writer = SummaryWriter(str(folder), purge_step=purge_step)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def append(self, record: Mapping[str, Metric], samples: Sequence[Sample] = ()) -> None:
+        """Write the numbers of a training or validation record, and its samples."""
+        step = int(record["step"] or 0)
+        group = "validation" if any(name.startswith(VALIDATION_PREFIX) for name in record) else "train"
+        try:
+            for name, value in record.items():
+                if isinstance(value, int | float) and name != "step":
+                    self._writer.add_scalar(f"{group}/{name.removeprefix(VALIDATION_PREFIX)}", value, step)
+            if samples:
+                self._writer.add_text("validation/samples", format_samples(samples), step)
+            self._writer.flush()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Flush and close the file."""
+        self._writer.close()
+
+    def _failure(self, error: OSError) -> SightlineError:
+        return SightlineError(f"could not write TensorBoard events into {self.folder}: {error.strerror or error}")
+
+
+def format_samples(samples: Sequence[Sample]) -> str:
+    """Return samples as Markdown code blocks, so that nothing in them is taken for markup."""
+    blocks = ("\n".join(f"    {label:<9}  {text}" for label, text in sample.parts()) for sample in samples)
+    return "\n\n---\n\n".join(blocks)

@@ -10,9 +10,7 @@ from typing import cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sightline.model import GPT, Bert, Model, Transformer
-from sightline.model.bert import MLMHead
-from sightline.text.batch import (
+from sightline.data.datasets.batch import (
     IGNORE_INDEX,
     Batch,
     LabeledBatch,
@@ -22,6 +20,8 @@ from sightline.text.batch import (
     TextBatch,
     token_mask,
 )
+from sightline.model import GPT, Bert, Model, Transformer
+from sightline.model.bert import MLMHead
 from sightline.training.loss import cross_entropy, projected_cross_entropy
 
 

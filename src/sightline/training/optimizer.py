@@ -1,22 +1,83 @@
-"""Optimizers: torch's, each with the parameters that suit it.
+"""Optimizers: torch's and Muon, each with the parameters that suit it, and averages of the weights they move.
 
-    adam    all parameters (5.3 of the paper)
+Those are slow without hardware support (docs/log.md). Here they have the precision of the weights, and all matrices of
+one shape are orthogonalized in one batch.
+
+adam    all parameters (5.3 of the paper)
     adamw   weight decay for matrices; none for norms, biases and embeddings
     muon    Muon for the matrices within layers, AdamW for everything else
 
 A model may need two of torch's optimizers; `Optimizer` makes them one. An update with non-finite gradients is skipped.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from sightline.errors import SightlineError
-from sightline.training.muon import Muon
+from sightline.bundle.weights import TensorFile, check_tensors, open_tensor_file
+from sightline.errors import InputError, SightlineError
 from sightline.training.settings import OnNonFinite, TrainingSettings
+
+
+class Muon(torch.optim.Muon):
+    """torch's Muon, with Nesterov momentum and updates as large as AdamW's, so that one learning rate suits both.
+
+    Its state is that of torch's Muon.
+    """
+
+    def __init__(
+        self, parameters: Iterable[Any], *, lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+    ) -> None:
+        super().__init__(
+            parameters, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw"
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Update every matrix that has a gradient."""
+        if closure is not None:
+            raise NotImplementedError("closures are not supported: compute gradients before step()")
+        for group in self.param_groups:
+            same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    same_shape[parameter.shape].append(parameter)
+            for shape, parameters in same_shape.items():
+                directions = orthogonalize(torch.stack([self._direction(one, group) for one in parameters]), group)
+                rate = group["lr"] * 0.2 * max(shape) ** 0.5  # what torch calls "match_rms_adamw"
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(parameters, list(directions), alpha=-rate)
+
+    def _direction(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
+        """Return the gradient with Nesterov momentum."""
+        gradient, state = parameter.grad, self.state[parameter]
+        if gradient is None:
+            raise TypeError("a parameter without a gradient is not updated")
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        momentum: Tensor = state["momentum_buffer"]
+        momentum.lerp_(gradient, 1 - group["momentum"])
+        return gradient.lerp(momentum, group["momentum"])
+
+
+def orthogonalize(matrices: Float[Tensor, "N R C"], group: dict[str, Any]) -> Float[Tensor, "N R C"]:
+    """Return matrices with about the same directions whose singular values are all near 1 (Newton–Schulz)."""
+    a, b, c = group["ns_coefficients"]
+    transposed = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if transposed else matrices
+    x = x / x.flatten(1).norm(dim=1).clamp(min=group["eps"])[:, None, None]
+    for _ in range(group["ns_steps"]):
+        products = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(products, products, products, beta=b, alpha=c), x, beta=a)
+    return x.mT if transposed else x
+
 
 FUSED_DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Devices for which torch has a fused Adam kernel."""
@@ -143,3 +204,61 @@ def choose_group(name: str, parameter: nn.Parameter, settings: TrainingSettings,
 def can_be_fused(named: NamedParameters) -> bool:
     """Tell whether torch can update all these parameters in one kernel."""
     return all(p.device.type in FUSED_DEVICES and p.is_floating_point() for _, p in named)
+
+
+class ExponentialMovingAverage:
+    """An exponential moving average (EMA) of a model's weights, in 32-bit floats, tied weights once."""
+
+    def __init__(self, model: nn.Module, *, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: parameter.detach().float().clone() for name, parameter in model.named_parameters()}
+
+    def update(self, model: nn.Module, step: int) -> None:
+        """Add the weights after update number `step`."""
+        rate = 1 - effective_decay(step, max_decay=self.decay)
+        for name, parameter in model.named_parameters():
+            self.weights[name].lerp_(parameter.detach().float(), rate)
+
+    @contextmanager
+    def swap_into(self, model: nn.Module) -> Iterator[None]:
+        """Swap the averaged weights into the model; its own come back unchanged at the end.
+
+        Do not train meanwhile: the update would go into the average.
+        """
+        own = {name: parameter.data for name, parameter in model.named_parameters()}
+        try:
+            for name, parameter in model.named_parameters():
+                parameter.data = self.weights[name].to(parameter.dtype)
+            yield
+        finally:
+            for name, parameter in model.named_parameters():
+                parameter.data = own[name]
+
+
+def effective_decay(step: int, *, max_decay: float) -> float:
+    """Return the decay at a step: low at first, so that the random initial weights are forgotten."""
+    return min(max_decay, (1 + step) / (10 + step))
+
+
+def average_files(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the mean of the weights of several safetensors files of one model.
+
+    Files are read tensor by tensor: memory holds the result and one tensor.
+    """
+    if not paths:
+        raise InputError("no checkpoints to average")
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_tensor_file(path)) for path in paths]
+        shapes = {name: stored.shape for name, stored in files[0].header.tensors.items()}
+        for file in files[1:]:
+            check_tensors(file.header, shapes, file.path, against=str(paths[0]))
+        return {name: average_tensor(name, files) for name in shapes}
+
+
+def average_tensor(name: str, files: Sequence[TensorFile]) -> Tensor:
+    """Return the mean of one tensor over all files, summed in 64 bits, with the dtype of the first."""
+    first = files[0].read(name)
+    total = first.double()
+    for file in files[1:]:
+        total += file.read(name)
+    return total.div_(len(files)).to(first.dtype)

@@ -1,22 +1,288 @@
-"""Reporters: how a run shows messages, warnings, progress and scores. They know no model and no file.
+"""Reporters: how a run shows messages, warnings, progress, metrics and samples. They know no model and no file.
 
-    TerminalReporter   a progress bar, the latest sample below it, messages above
+Texts from models and corpora are shown as they are, except that control characters are escaped.
+
+TerminalReporter   a progress bar, the latest sample below it, messages above
     PlainReporter      one line per message, for logs and pipes
     SilentReporter     keeps everything and shows nothing, for Python and tests
 
 A closed terminal does not end a run: its output is dropped.
 """
 
-import os
+import io
+import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO, cast, runtime_checkable
 
-from sightline.training.eta import ETA, Clock
-from sightline.training.formatting import Sample, escape_control, format_validation, format_values
-from sightline.training.safe_stream import SafeStream, Stream
 from sightline.training.state import Metric
-from sightline.training.terminal import TerminalReporter
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+import os
+
+MAX_CHARACTERS = 300
+"""Of a sample, in the output."""
+
+JOINERS = "\u200c\u200d"
+"""Invisible, but Persian, Hindi and some emoji need them."""
+
+FORMATS: dict[str, str] = {
+    "step": "step {:,}",
+    "epoch": "epoch {:.1f}",
+    "loss": "loss {:.3f}",
+    "learning_rate": "lr {:.1e}",
+    "tokens_per_second": "{:,.0f} tokens/s",
+}
+"""The common metrics, in the order shown, before all others."""
+
+HIDDEN = ("seconds", "tokens", "gradient_norm")
+"""Metrics that are stored but not shown."""
+
+VALIDATION_PREFIX = "validation_"
+"""Prefix of validation metrics that also exist for training: the loss."""
+
+UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One output of the model with its source and reference, either of which may be empty."""
+
+    source: str
+    output: str
+    reference: str
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Yield the labels and texts to show, without empty ones."""
+        if self.source:
+            yield "source", shorten(escape_control(self.source))
+        yield "output", shorten(escape_control(self.output)) or "(empty)"
+        if self.reference:
+            yield "reference", shorten(escape_control(self.reference))
+
+
+def format_values(record: Mapping[str, Metric]) -> list[str]:
+    """Format the metrics of a record: the common ones first, then the others by name."""
+    common = [name for name in FORMATS if name in record]
+    others = [name for name in record if name not in FORMATS and name not in HIDDEN]
+    shown = [name for name in (*common, *others) if record[name] is not None]
+    return [format_value(name, record[name]) for name in shown if record[name] or name != "skipped"]
+
+
+def format_value(name: str, value: Metric) -> str:
+    """Format one metric with its name."""
+    if name in FORMATS and not isinstance(value, str):
+        return FORMATS[name].format(value)
+    if isinstance(value, float):
+        text = f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:,.3g}"
+    else:
+        text = f"{value:,}" if isinstance(value, int) else shorten(escape_control(str(value)))
+    return f"{escape_control(name).replace('_', ' ')} {text}"
+
+
+def format_validation(record: Mapping[str, Metric]) -> str:
+    """Format the scores of a validation, the step first."""
+    step = {name: value for name, value in record.items() if name == "step"}
+    scores = {name.removeprefix(VALIDATION_PREFIX): value for name, value in record.items() if name != "step"}
+    return "  ".join([*format_values(step), "validation", *format_values(scores)])
+
+
+def shorten(text: str) -> str:
+    """Cut a long text."""
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 2]} …"
+
+
+def escape_control(text: str) -> str:
+    r"""Escape characters that are invisible or control a terminal: \n, \x1b, \u202e."""
+    return "".join(c if is_displayable(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def is_displayable(character: str) -> bool:
+    """Tell whether a character can be shown as it is: French needs narrow spaces, Persian its joiners."""
+    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"
+
+
+def format_duration(seconds: float | int) -> str:
+    """Format a time ("2 min 40 s", "12 min") with no more precision than an estimate has."""
+    whole = max(1, round(seconds))
+    at = next(index for index, (_, size) in enumerate(UNITS) if whole >= size)
+    name, size = UNITS[at]
+    count, rest = divmod(whole, size)
+    finer, finer_size = UNITS[min(at + 1, len(UNITS) - 1)]
+    fine = rest // finer_size if count < 10 else 0
+    return f"{count} {name} {fine} {finer}" if fine else f"{count} {name}"
+
+
+Clock = Callable[[], float]
+
+
+class ETA:
+    """Estimates the remaining time from the steps of this process, validations and checkpoints included."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.clock = clock
+        self.total_steps: int | None = None
+        self.first_step = 0
+        self.start = clock()
+
+    def begin(self, *, total_steps: int | None, step: int) -> None:
+        """Start the clock."""
+        self.total_steps, self.first_step, self.start = total_steps, step, self.clock()
+
+    def format_remaining(self, step: int) -> list[str]:
+        """Return the remaining time as text, or nothing if it cannot be known."""
+        done = step - self.first_step
+        if self.total_steps is None or done <= 0 or step >= self.total_steps:
+            return []
+        return [f"{format_duration((self.clock() - self.start) / done * (self.total_steps - step))} left"]
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What is needed of a stream: `sys.stderr` and every text file have it."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is closed."""
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+
+    def flush(self) -> None:
+        """Flush the stream."""
+
+    def isatty(self) -> bool:
+        """Tell whether this is a terminal."""
+
+
+class SafeStream(io.TextIOBase):
+    """Forwards text to another stream, ignoring write errors; characters that its encoding lacks are escaped."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed annotates an attribute
+        """Encoding of the other stream."""
+        return getattr(self.stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Tell whether the other stream is an open terminal."""
+        return not self.stream.closed and self.stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write, or drop the text if the other end is closed."""
+        with suppress(OSError, ValueError):  # a stream that Python itself has closed raises a ValueError
+            self.stream.write(text.encode(self.encoding, errors="backslashreplace").decode(self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        with suppress(OSError, ValueError):
+            self.stream.flush()
+
+
+REDRAWS_PER_SECOND = 8
+
+
+class TerminalReporter:
+    """Draws with rich.
+
+    Nothing runs in the background and the cursor is never hidden, so that even a killed process leaves the terminal in
+    order.
+    """
+
+    def __init__(self, stream: Stream, *, clock: Clock = time.monotonic) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        safe_stream = cast("TextIO", SafeStream(stream))
+        self.console = Console(file=safe_stream, force_terminal=True, highlight=False, markup=False, emoji=False)
+        self.live = Live(console=self.console, auto_refresh=False, redirect_stdout=False)
+        self.eta = ETA(clock)
+        self.values: dict[str, Metric] = {}
+        self.sample: Sample | None = None
+        self.last_draw = -math.inf
+
+    def info(self, text: str) -> None:
+        """Print a message above the bar."""
+        self._print(escape_control(text))
+
+    def warn(self, text: str) -> None:
+        """Print a warning above the bar."""
+        self._print(f"warning: {escape_control(text)}", style="yellow")
+
+    def begin(self, *, total_steps: int | None, step: int) -> None:
+        """Draw the bar."""
+        self.eta.begin(total_steps=total_steps, step=step)
+        self.values = {"step": step}
+        self.live.start()
+        self.console.show_cursor(True)
+        self._draw()
+
+    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
+        """Redraw the bar, unless it was drawn a moment ago."""
+        rates: dict[str, Metric] = {"learning_rate": learning_rate, "tokens_per_second": tokens_per_second}
+        self.values |= {"step": step, "loss": loss, **rates}
+        if self.eta.clock() - self.last_draw >= 1 / REDRAWS_PER_SECOND:
+            self._draw()
+
+    def log(self, record: Mapping[str, Metric]) -> None:
+        """Take the epoch; the other metrics are shown already."""
+        self.values |= {"epoch": record.get("epoch", self.values.get("epoch"))}
+
+    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
+        """Print the scores above the bar and show the first sample below it."""
+        self._print(format_validation(record))
+        self.sample = samples[0] if samples else self.sample
+        self._draw()
+
+    def end(self) -> None:
+        """Draw the bar one last time and leave it there."""
+        self._draw()
+        self.live.stop()
+
+    def render(self) -> "RenderableType":
+        """Return the bar, the metrics and the sample as rich draws them."""
+        from rich.console import Group
+
+        return Group(*self._bar(), *self._lines())
+
+    def _bar(self) -> Iterator["RenderableType"]:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        step, total = int(self.values["step"] or 0), self.eta.total_steps
+        if total:
+            bar = Table.grid(padding=(0, 2), expand=True)
+            bar.add_column(ratio=1)
+            bar.add_column(no_wrap=True)
+            text = "  ".join([f"{step:,} of {total:,}", *self.eta.format_remaining(step)])
+            bar.add_row(ProgressBar(total=total, completed=min(step, total)), text)
+            yield bar
+
+    def _lines(self) -> Iterator["RenderableType"]:
+        from rich.text import Text
+
+        shown = {name: value for name, value in self.values.items() if name != "step" or not self.eta.total_steps}
+        yield Text("  ".join(format_values(shown)), no_wrap=True, overflow="ellipsis")
+        for label, text in self.sample.parts() if self.sample else ():
+            yield Text.assemble((f"{label:<9}  ", "dim"), text, no_wrap=True, overflow="ellipsis")
+
+    def _print(self, text: str, *, style: str = "") -> None:
+        from rich.text import Text
+
+        self.console.print(Text(text, style=style), soft_wrap=True)
+
+    def _draw(self) -> None:
+        if self.live.is_started:
+            self.live.update(self.render(), refresh=True)
+        self.last_draw = self.eta.clock()
+
 
 __all__ = ["PlainReporter", "Reporter", "Sample", "SilentReporter", "TerminalReporter", "reporter_for"]
 

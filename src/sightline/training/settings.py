@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightline.settings import Checks
+from sightline.config import Checks
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 ScheduleName = Literal["noam", "inverse_square_root", "cosine", "linear", "constant"]

@@ -15,7 +15,7 @@ from pipelines.tiny import (
     translator_bundle,
 )
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving import ServingSettings
+from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
 
 from ..standing import standing

@@ -4,7 +4,7 @@ import pytest
 
 from pipelines.tiny import classifier_bundle
 from sightline.pipelines import Classifier
-from sightline.serving import ServingSettings
+from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
 
 from ..standing import standing

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pipelines.tiny import BPE, record_encoded_texts
-from sightline.serving import Limits, ServingSettings
+from sightline.serving.http import Limits, ServingSettings
 from sightline.serving.service import service
 
 from ..standing import standing

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sightline.pipelines import Pipeline, load
-from sightline.serving import ServingSettings
+from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
 
 from ..standing import standing

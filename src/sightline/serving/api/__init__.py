@@ -8,8 +8,6 @@
 Unknown fields are refused, not ignored, so that no client believes an option took effect that did not.
 """
 
-from sightline.serving.api.loaded_models import LoadedModels, model_id
-from sightline.serving.api.routers import routers
-from sightline.serving.api.submit import Submitter
+from sightline.serving.api.submit import LoadedModels, Submitter, model_id
 
-__all__ = ["LoadedModels", "Submitter", "model_id", "routers"]
+__all__ = ["LoadedModels", "Submitter", "model_id"]

@@ -6,11 +6,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from sightline.pipelines import Classification, Classifier, Filler
-from sightline.serving.api.loaded_models import NO_MODEL
-from sightline.serving.api.submit import Submitter
-from sightline.serving.body import Body
-from sightline.serving.problem import Problem
-from sightline.serving.route import Router
+from sightline.serving.api.submit import NO_MODEL, Submitter
+from sightline.serving.http.problem import Problem
+from sightline.serving.http.routing import Body, Router
 
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 

@@ -9,11 +9,9 @@ from starlette.requests import Request
 
 from sightline.decoding import DecodingSettings
 from sightline.pipelines import Classifier, Generation, Translator
-from sightline.serving.api.loaded_models import NO_MODEL
-from sightline.serving.api.submit import Submitter
-from sightline.serving.body import Body, accepts_form
-from sightline.serving.problem import Problem
-from sightline.serving.route import Router
+from sightline.serving.api.submit import NO_MODEL, Submitter
+from sightline.serving.http.problem import Problem
+from sightline.serving.http.routing import Body, Router, accepts_form
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 AUTO = "auto"

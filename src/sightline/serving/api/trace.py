@@ -8,13 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
-from sightline.serving.api.loaded_models import NO_MODEL
-from sightline.serving.api.submit import Submitter, run_off_loop
-from sightline.serving.body import Body
-from sightline.serving.problem import Problem
-from sightline.serving.route import Router
+from sightline.serving.api.submit import NO_MODEL, Submitter, run_off_loop
+from sightline.serving.http.problem import Problem
+from sightline.serving.http.routing import Body, Router
 from sightline.tracing import Trace
-from sightline.tracing.drawing import pack_bytes
+from sightline.tracing.page import pack_bytes
 
 MAX_TRACE_BYTES = 64 << 20
 MAX_NAMES = 200

@@ -18,7 +18,7 @@ export function embeddingStages(trace, tower) {
   const tag = family === "transformer" && added?.special ? ` The special token ${quote(added.text)} is added; it selects the target language.` : framing;
   return [
     {
-      id: "tokens", title: "Tokenization", code: [["Tokenizer.encode", "text/tokenizer.py"]],
+      id: "tokens", title: "Tokenization", code: [["Tokenizer.encode", "data/tokenizers/tokenizer.py"]],
       explanation: `The text is split into tokens from a vocabulary learned from the training set. Frequent words are one token, rare ones several.${tag}`,
       formula: "text → tokens", names: () => [],
       show: (c) => [chips(c.rowNames, null, c.row, (row) => c.pick("row", row))],
@@ -28,7 +28,7 @@ export function embeddingStages(trace, tower) {
       },
     },
     {
-      id: "ids", title: "Token ids", code: [["Tokenizer.encode", "text/tokenizer.py"]],
+      id: "ids", title: "Token ids", code: [["Tokenizer.encode", "data/tokenizers/tokenizer.py"]],
       explanation: "Each token has an id, its index in the vocabulary. The model sees only these ids.",
       formula: "token → id", names: () => [],
       show: (c) => [chips(c.rowNames, c.trace[c.sequence].tokens.map(({ id }) => String(id)), c.row, (row) => c.pick("row", row))],

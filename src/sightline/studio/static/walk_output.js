@@ -79,7 +79,7 @@ export function predictionStages(trace) {
       show: (c) => [chips(c.trace.steps.map(({ candidates, chosen: at }) => candidates[at].text), c.trace.steps.map(({ candidates, chosen: at }) => short(candidates[at].probability)), c.step, (at) => c.pick("row", c.trace.steps[at].row))],
       sum: (c) => [`${whose(c)} → ${quote(chosen(c).text)}, ${short(chosen(c).probability)}`],
     } : {
-      id: "word", title: "Next token", code: [["greedy_tokens", "decoding/greedy.py"], ["BeamSearch", "decoding/beam.py"]],
+      id: "word", title: "Next token", code: [["greedy_tokens", "decoding/sequential.py"], ["BeamSearch", "decoding/beam.py"]],
       explanation: "One token is chosen: the most likely one, or the one of the best hypothesis of a beam search. It is appended to the output and becomes the next input, until the end token.",
       formula: "output ← output + token", names: () => [],
       show: (c) => [chips(c.trace.target.tokens.map(({ text }) => text), c.trace.steps.map(({ log_probability: log }) => short(Math.exp(log))), c.step, (at) => c.pick("row", c.trace.steps[at].row))],

@@ -18,22 +18,19 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sightline.config import unknown_name
 from sightline.errors import InputError
 from sightline.model import Model
-from sightline.settings import unknown_name
-from sightline.tracing.figures.attention_both import attention_both
-from sightline.tracing.figures.attention_lines import attention_lines
-from sightline.tracing.figures.attention_matrix import attention_matrix
+from sightline.tracing.figures.attention import attention_both, attention_lines, attention_matrix
 from sightline.tracing.figures.beam_tree import beam_tree
 from sightline.tracing.figures.calculation import calculation
+from sightline.tracing.figures.canvas import COLUMN, DPI, PAGE, figure_style, missing_glyphs
 from sightline.tracing.figures.embedding_map import HasWordVectors, embedding_map
 from sightline.tracing.figures.heads import heads
-from sightline.tracing.figures.label import missing_glyphs
 from sightline.tracing.figures.positions import positions
 from sightline.tracing.figures.residual_stream import residual_stream
-from sightline.tracing.figures.style import COLUMN, DPI, PAGE, figure_style
-from sightline.tracing.position_encodings import HasModel
 from sightline.tracing.trace import Trace
+from sightline.tracing.vectors import HasModel
 
 __all__ = [
     "COLUMN",

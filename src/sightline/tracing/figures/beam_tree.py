@@ -13,11 +13,22 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.canvas import Canvas
-from sightline.tracing.figures.label import fit_text, label, text_width
-from sightline.tracing.figures.style import INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT, figure_style
+from sightline.tracing.beam_tree import Node, Tree
+from sightline.tracing.figures.canvas import (
+    INK,
+    LABEL,
+    MARGIN,
+    PAGE,
+    QUIET,
+    SMALL,
+    WEIGHT,
+    Canvas,
+    figure_style,
+    fit_text,
+    label,
+    text_width,
+)
 from sightline.tracing.trace import Trace
-from sightline.tracing.tree import Node, Tree
 
 TALL_LINE, SHORT_LINE = 0.36, 0.155
 """Inches per step, with few and with many steps."""

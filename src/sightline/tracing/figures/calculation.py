@@ -13,11 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.attention_matrix import frame
-from sightline.tracing.figures.attention_view import attention_kind, describe, head_index, resolve_attention
-from sightline.tracing.figures.canvas import Canvas, wrap
-from sightline.tracing.figures.label import fit_text, label
-from sightline.tracing.figures.style import (
+from sightline.tracing.figures.attention import attention_kind, describe, frame, head_index, resolve_attention
+from sightline.tracing.figures.canvas import (
     FAINT,
     INK,
     KEY,
@@ -31,8 +28,12 @@ from sightline.tracing.figures.style import (
     SMALL,
     VALUE,
     WEIGHT,
+    Canvas,
     figure_style,
+    fit_text,
+    label,
     signed_scale,
+    wrap,
 )
 from sightline.tracing.tokenized_text import Token
 from sightline.tracing.trace import Trace

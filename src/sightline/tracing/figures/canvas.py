@@ -1,16 +1,230 @@
-"""A blank page measured in inches from its upper left corner, with an optional title and notes."""
+"""The page of every figure: colors, fonts, token labels, and a canvas measured in inches.
 
-from collections.abc import Iterator
+Figures are plain matplotlib objects, made without pyplot. Global settings are changed only within `figure_style` and
+restored after: a figure looks the same whatever style the caller has loaded.
+"""
+
+import logging
+import math
+import threading
+import unicodedata
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 from matplotlib.text import Text
 
-from sightline.tracing.figures.label import escape_invisible, text_width
-from sightline.tracing.figures.style import INK, MARGIN, QUIET, SMALL, TITLE, WEIGHTS, weight_scale
+from sightline.tracing.tokenized_text import Token, Word
+
+COLUMN = 3.3
+"""Inches: one column of a paper."""
+PAGE = 6.9
+"""Inches: both columns, or a slide."""
+MAX_HEIGHT = 8.6
+"""Inches: taller figures are scaled down."""
+DPI = 300
+MARGIN = 0.06
+
+INK, QUIET, FAINT = "#17202c", "#566273", "#d5dae1"
+QUERY, KEY, VALUE, WEIGHT, POSITION = "#c24a00", "#7b3aa8", "#00785a", "#0b5cad", "#6a7100"
+"""As in the light theme of page/theme.css: one color per concept."""
+
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#f4f7fb", "#c9dcf2", "#85b4e4", "#2f78c4", "#0a3878"])
+"""Light is 0, dark is 1, with monotonic lightness: it reads the same in grayscale."""
+LINES = LinearSegmentedColormap.from_list("lines", WEIGHTS([0.2 + 0.8 * number / 20 for number in range(21)]))
+"""The same without its lightest colors: a thin line must be visible on white."""
+MAX_LINEAR_TOKENS = 60
+"""Matrices with more tokens use a square-root color scale."""
+SIGNED = LinearSegmentedColormap.from_list("signed", ["#a8641a", "#dfb27a", "#f5f5f2", "#6fbdb2", "#01403a"])
+"""Brown below zero, green above, as in page/theme.css; green ends darker, to differ in grayscale."""
+
+LABEL, NUMBER, SMALL, TITLE = 7.5, 6.5, 6.0, 9.0
+"""Points: tokens, numbers, notes, the title."""
+MIN_LABEL = 4.8
+"""Points: labels that would be smaller are left out."""
+
+SCRIPTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "Source Han Sans",
+    "WenQuanYi Zen Hei", "Droid Sans Fallback", "IPAGothic", "PingFang SC", "Hiragino Sans", "Microsoft YaHei",
+    "Yu Gothic", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai",
+    "Noto Emoji", "Arial Unicode MS",
+)  # fmt: skip
+"""Fallback fonts for characters the first font lacks, where installed."""
+
+LOCK = threading.RLock()
+FONT_LOG = logging.getLogger("matplotlib.font_manager")
+"""Where matplotlib warns that a font has no bold weight, which is of no use to the caller."""
+
+
+def weight_scale(n_tokens: int = 0) -> Normalize:
+    """Return the color scale of attention weights, always 0 to 1: linear, as on the page.
+
+    Among very many tokens most weights are small, and would all be white on a linear scale: there it is a square root,
+    as the label of the color bar tells.
+    """
+    return PowerNorm(0.5, vmin=0.0, vmax=1.0) if n_tokens > MAX_LINEAR_TOKENS else Normalize(vmin=0.0, vmax=1.0)
+
+
+def signed_scale(limit: float) -> Normalize:
+    """Return a scale centered on 0."""
+    limit = limit if limit > 0 else 1.0
+    return Normalize(-limit, limit)
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """Return the installed fonts to use; matplotlib warns about missing ones."""
+    installed = set(fontManager.get_font_names())
+    return ("sans-serif", *(name for name in SCRIPTS if name in installed))
+
+
+def settings() -> dict[str, Any]:
+    """Return the matplotlib settings that differ from its defaults."""
+    return {
+        "font.family": list(families()),
+        "font.sans-serif": ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"],
+        "font.size": LABEL,
+        "text.parse_math": False,  # a token may be "$x_1^2$", literally
+        "text.color": INK,
+        "axes.edgecolor": QUIET,
+        "axes.labelcolor": INK,
+        "axes.linewidth": 0.6,
+        "axes.labelsize": LABEL,
+        "axes.unicode_minus": True,
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "xtick.labelsize": NUMBER,
+        "ytick.labelsize": NUMBER,
+        "xtick.major.size": 2.0,
+        "ytick.major.size": 2.0,
+        "xtick.major.width": 0.5,
+        "ytick.major.width": 0.5,
+        "xtick.major.pad": 2.0,
+        "ytick.major.pad": 2.0,
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "sightline",  # the same figure is the same file
+    }
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Apply our matplotlib style, and restore the previous one after; one figure at a time.
+
+    As a decorator, it applies the style during every call of a function, whose signature it keeps.
+    """
+    with LOCK, warnings.catch_warnings(), matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(settings())  # type: ignore[arg-type]
+        # Characters that no font has: an SVG keeps them as text, a PNG shows boxes; `missing_glyphs` reports them.
+        warnings.filterwarnings("ignore", message="Glyph")
+        FONT_LOG.addFilter(is_error)
+        try:
+            yield
+        finally:
+            FONT_LOG.removeFilter(is_error)
+
+
+def is_error(record: logging.LogRecord) -> bool:
+    """Tell whether a log record is more than a warning."""
+    return record.levelno > logging.WARNING
+
+
+MAX_CHARACTERS = 16
+"""Maximum length of a label."""
+VISIBLE = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
+JOINERS = "\u200c\u200d"
+"""Invisible, but they shape the letters beside them in Persian, Hindi and emoji."""
+POINTS = 72.0
+"""Per inch."""
+GAP = 1.12
+"""Line height, as a multiple of the font size."""
+
+
+def label(token: Token | Word | str, *, max_characters: int = MAX_CHARACTERS) -> str:
+    """Return the label of a token: without leading spaces, invisible characters escaped."""
+    text = token if isinstance(token, str) else token.text
+    return shorten(escape_invisible(text.strip(" ") or text), max_characters)
+
+
+def escape_invisible(text: str) -> str:
+    """Escape characters that a line cannot show, or that would change the direction of the rest."""
+    blank = not text.strip(" " + JOINERS)  # joiners with nothing to join
+    return "".join(
+        character if is_shown(character) and not blank else escape_character(character) for character in text
+    )
+
+
+def is_shown(character: str) -> bool:
+    """Tell whether a character can be shown in a label."""
+    return character.isprintable() or character in JOINERS
+
+
+def escape_character(character: str) -> str:
+    """Return a visible symbol or escape for an invisible character."""
+    if character in VISIBLE:
+        return VISIBLE[character]
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def shorten(text: str, max_characters: int) -> str:
+    """Shorten a text to this many characters."""
+    return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
+
+
+@cache
+def text_renderer() -> Any:
+    """Return a renderer that measures texts at the resolution of a PNG: at a lower one, glyph widths are rounded."""
+    return FigureCanvasAgg(Figure((1, 1), dpi=DPI)).get_renderer()  # type: ignore[no-untyped-call]
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the width of a text in inches, at least what a viewer's own fonts will need."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    measured = text_renderer().get_text_width_height_descent(text, font, False)[0]
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return max(float(measured) / DPI, wide * size / POINTS)
+
+
+def fit_text(text: str, room: float, size: float, *, bold: bool = False) -> str:
+    """Shorten a text until it fits into this many inches."""
+    while len(text) > 2 and text_width(text, size, bold=bold) > room:
+        text = text[:-2].rstrip("…") + "…"
+    return text
+
+
+def max_text_width(texts: Sequence[str], size: float) -> float:
+    """Return the width of the widest text in inches."""
+    return max((text_width(text, size) for text in set(texts)), default=0.0)
+
+
+def fit_labels(pitch: float, *, max_size: float = LABEL) -> tuple[float, int]:
+    """Return the font size of labels `pitch` inches apart, and n where only every n-th label fits."""
+    size = min(max_size, pitch * POINTS / GAP)
+    if size >= MIN_LABEL:
+        return size, 1
+    return MIN_LABEL, math.ceil(MIN_LABEL * GAP / (pitch * POINTS))
+
+
+def missing_glyphs(texts: Sequence[str]) -> str:
+    """Return the characters that no installed font has, each once: a PNG shows boxes for them."""
+    fonts = [get_font(findfont(FontProperties(family=[name]))) for name in families()]
+    letters = dict.fromkeys(character for text in texts for character in text)
+    return "".join(
+        letter
+        for letter in letters
+        if letter not in "\n" + JOINERS and not any(f.get_char_index(ord(letter)) for f in fonts)
+    )
+
 
 TITLE_LINE, NOTE_LINE = 0.17, 0.115
 BAR = 0.34

@@ -14,10 +14,23 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from sightline.errors import InputError
-from sightline.tracing.figures.canvas import Canvas
-from sightline.tracing.figures.label import POINTS, fit_text, label, text_width
-from sightline.tracing.figures.style import FAINT, INK, LABEL, MARGIN, PAGE, QUIET, SMALL, WEIGHT, figure_style
-from sightline.tracing.pca import project, unit_vectors
+from sightline.tracing.figures.canvas import (
+    FAINT,
+    INK,
+    LABEL,
+    MARGIN,
+    PAGE,
+    POINTS,
+    QUIET,
+    SMALL,
+    WEIGHT,
+    Canvas,
+    figure_style,
+    fit_text,
+    label,
+    text_width,
+)
+from sightline.tracing.vectors import project, unit_vectors
 
 WORDS, NEIGHBORS, LISTS = 300, 5, 6
 """Defaults: words on the map, neighbors of each listed word, listed words."""

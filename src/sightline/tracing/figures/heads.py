@@ -7,16 +7,16 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from sightline.tracing.figures.attention_matrix import frame
-from sightline.tracing.figures.attention_view import (
+from sightline.tracing.figures.attention import (
     TITLES,
     attention_kind,
+    frame,
     group_attentions,
     layer_index,
     resolve_attention,
 )
-from sightline.tracing.figures.canvas import BAR, Canvas
-from sightline.tracing.figures.style import (
+from sightline.tracing.figures.canvas import (
+    BAR,
     LABEL,
     MARGIN,
     MAX_HEIGHT,
@@ -24,6 +24,7 @@ from sightline.tracing.figures.style import (
     QUIET,
     SMALL,
     WEIGHTS,
+    Canvas,
     figure_style,
     weight_scale,
 )

@@ -14,10 +14,19 @@ from matplotlib.ticker import MaxNLocator
 
 from sightline.errors import InputError
 from sightline.model import Model
-from sightline.tracing.figures.canvas import Canvas
-from sightline.tracing.figures.style import INK, LABEL, PAGE, POSITION, QUIET, SIGNED, figure_style, signed_scale
-from sightline.tracing.position_encodings import HasModel, position_encodings, similarities, sinusoids
+from sightline.tracing.figures.canvas import (
+    INK,
+    LABEL,
+    PAGE,
+    POSITION,
+    QUIET,
+    SIGNED,
+    Canvas,
+    figure_style,
+    signed_scale,
+)
 from sightline.tracing.trace import Trace
+from sightline.tracing.vectors import HasModel, position_encodings, similarities, sinusoids
 
 POSITIONS = 64
 """Positions shown by default."""

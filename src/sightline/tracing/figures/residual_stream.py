@@ -5,10 +5,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.attention_matrix import frame
-from sightline.tracing.figures.canvas import Canvas
-from sightline.tracing.figures.label import fit_text, label, text_width
-from sightline.tracing.figures.style import (
+from sightline.tracing.figures.attention import frame
+from sightline.tracing.figures.canvas import (
     COLUMN,
     INK,
     LABEL,
@@ -19,8 +17,12 @@ from sightline.tracing.figures.style import (
     QUIET,
     SIGNED,
     SMALL,
+    Canvas,
     figure_style,
+    fit_text,
+    label,
     signed_scale,
+    text_width,
 )
 from sightline.tracing.trace import Trace
 

@@ -1,0 +1,1 @@
+"""Files to batches: corpora, tokenizers, encoded datasets. Knows no model."""

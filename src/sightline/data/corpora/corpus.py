@@ -1,0 +1,201 @@
+"""A corpus: files read as records, cleaned, with every anomaly counted or refused.
+
+Nothing is kept in memory: a corpus is read again for every pass over it. Every anomaly has one outcome:
+
+    kept and counted       control characters, duplicates, pairs with identical sides
+    repaired and counted   a UTF-8 byte order mark; a line of text above a megabyte (split); bad UTF-8 on "replace"
+    dropped and counted    blank records, pairs with a blank side, dialogues of a single turn; a row above a megabyte;
+                           bad UTF-8 on "skip"; duplicates and identical sides if the settings say so
+    refused, with line     bad UTF-8 on "refuse"; UTF-16; parallel files of different length; a wrong number of columns;
+                           JSON that is not strict, of the wrong type or above a megabyte a line; damaged gzip, bombs;
+                           pipes, folders, missing and unreadable files; a file that changes while it is encoded;
+                           a corpus without a usable record
+
+Texts are never changed otherwise: outer spaces, Unicode line breaks and names of special tokens are text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+from sightline.data.corpora.files import Counts, display_path
+from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text, read_tsv
+from sightline.data.corpora.records import LISTS, SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TEXT, TURNS, Record
+from sightline.data.corpora.settings import DataSettings, Format, Part
+from sightline.errors import InputError, SettingsError
+
+PUNCTUATION = re.compile(r"[^\w\s'’]|_")
+
+
+def format_context(turns: Sequence[str], *, context_turns: int) -> str:
+    """Return the last `context_turns` turns, oldest first, one per line; line breaks within a turn become spaces."""
+    return "\n".join(" ".join(turn.splitlines()) for turn in turns[-context_turns:])
+
+
+def casual_variants(turns: Sequence[str]) -> list[str]:
+    """Return the turns with those of the user as people type them in a chat: lower case, without punctuation.
+
+    User turns are the last and every second one before it; the others are the model's own, which it reads as it wrote
+    them. A turn of nothing but punctuation stays.
+    """
+    casual = list(turns)
+    for at in range(len(turns) - 1, -1, -2):
+        casual[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
+    return casual
+
+
+MAX_FINGERPRINTS = 1_000_000
+"""Distinct records that duplicates are compared with: memory stays bounded, however large the corpus."""
+
+
+def clean(
+    records: Iterable[Record], *, pairs: bool, drop_duplicates: bool, drop_identical: bool, counts: Counts
+) -> Iterator[Record]:
+    """Yield the usable records; with `pairs`, look for pairs with identical sides."""
+    seen: set[bytes] = set()
+    for record in records:
+        if outcome := blank_outcome(record):
+            counts.add(outcome)
+            continue
+        if pairs and record.fields[0] == record.fields[1]:
+            counts.add("copies_dropped" if drop_identical else "copies")
+            if drop_identical:
+                continue
+        digest = fingerprint(record)
+        if digest in seen:
+            counts.add("duplicates_dropped" if drop_duplicates else "duplicates")
+            if drop_duplicates:
+                continue
+        elif len(seen) < MAX_FINGERPRINTS:
+            seen.add(digest)
+        counts.add("kept")
+        yield record
+
+
+def blank_outcome(record: Record) -> str | None:
+    """Return the outcome to count for a blank or half-blank record, or None."""
+    blank = [not "".join(field).strip() for field in record.fields]
+    if not any(blank):
+        return None
+    return "blank" if all(blank) else "half_blank"
+
+
+def fingerprint(record: Record) -> bytes:
+    """Return a short hash of the text."""
+    return blake2b(repr(record.fields).encode("utf-8"), digest_size=8).digest()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The training or validation set, as the fields a task needs."""
+
+    settings: DataSettings
+    fields: tuple[str, ...]
+    """Fields of a record: one of the tuples of `record`."""
+    part: Part = "train"
+    unit: Unit = "chunk"
+    """Records of running text: chunks of documents, or lines."""
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise SettingsError(f"data.{self.part} names no file")
+        columns, needed = self.settings.columns, self.row_fields
+        if columns and len(columns) != len(needed):
+            raise SettingsError(f"data.columns must name {len(needed)} ({', '.join(needed)}), not {len(columns)}")
+        if self.format == "text" and self.fields != TEXT:
+            raise SettingsError(f"{display_path(self.files[0])}: {self._format_hint()}")
+        if self.format == "parallel" and self.fields != SOURCE_AND_TARGET:
+            raise SettingsError(f"parallel files hold sources and targets, not {' and '.join(self.fields)}")
+        if self.format == "tsv" and LISTS & set(self.fields) and self.fields != TURNS:
+            raise SettingsError(f"{' and '.join(self.fields)} are lists: give them as JSONL, not as TSV")
+
+    def _format_hint(self) -> str:
+        needed = " and ".join(self.fields)
+        if self.fields == SOURCE_AND_TARGET:
+            return "this task needs pairs: give a .tsv or .jsonl file, or the target file as data.train_target"
+        return f"this task needs {needed}: give a .tsv or .jsonl file (or set data.format)"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file of the corpus."""
+        return self.settings.files(self.part)
+
+    @property
+    def format(self) -> Format:
+        """Format of the files."""
+        return self.settings.format_of(self.part)
+
+    @property
+    def row_fields(self) -> tuple[str, ...]:
+        """Fields of a line: two turns in a TSV of dialogues, else those of a record."""
+        return ("turn", "reply") if (self.format, self.fields) == ("tsv", TURNS) else self.fields
+
+    def records(self, counts: Counts | None = None) -> Iterator[Record]:
+        """Yield the records, counting into `counts`; a corpus without a usable record is refused at the end."""
+        counts = Counts() if counts is None else counts
+        read = self._read(counts)
+        if self.fields == TURNS:
+            casual = self.settings.casual_user_turns and self.part == "train"
+            read = reply_pairs(read, context_turns=self.settings.context_turns, casual=casual, counts=counts)
+        yield from clean(
+            read,
+            pairs=self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS),
+            drop_duplicates=self.settings.drop_duplicates,
+            drop_identical=self.settings.drop_identical,
+            counts=counts,
+        )
+        if not counts["kept"]:
+            dropped = "; ".join(counts.report())
+            reason = f"every record was dropped ({dropped})" if dropped else "it is empty"
+            raise InputError(f"{' and '.join(map(display_path, self.files))}: there is nothing to train on: {reason}")
+
+    def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
+        """Yield the texts to train a tokenizer on: all or some fields of every record (or every `stride`-th)."""
+        for record in islice(self.records(), None, None, stride):
+            for number, field in enumerate(record.fields):
+                if fields is None or number in fields:
+                    yield from (field,) if isinstance(field, str) else field
+
+    def _read(self, counts: Counts) -> Iterator[Record]:
+        settings, policy = self.settings, self.settings.on_bad_utf8
+        if self.format == "parallel":
+            return read_parallel(*self.files, on_bad_utf8=policy, counts=counts)
+        if self.format == "text":
+            (path,) = self.files
+            return read_text(
+                path, unit=self.unit, documents=settings.document_separator, on_bad_utf8=policy, counts=counts
+            )
+        path = self.files[0]
+        if self.format == "jsonl":
+            return read_jsonl(path, columns=settings.columns, fields=self.fields, on_bad_utf8=policy, counts=counts)
+        rows = read_tsv(
+            path,
+            columns=settings.columns,
+            fields=self.row_fields,
+            header=settings.header,
+            on_bad_utf8=policy,
+            counts=counts,
+        )
+        return (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if self.fields == TURNS else rows
+
+
+def reply_pairs(dialogues: Iterable[Record], *, context_turns: int, casual: bool, counts: Counts) -> Iterator[Record]:
+    r"""Yield every turn of a dialogue but the first as a target, with the turns before it, joined by \n, as its source.
+
+    All pairs of a dialogue have its first turn as their key, so that a split keeps dialogues whole, and those that
+    begin alike together. With `casual`, each target is also paired with a casually typed source.
+    """
+    for record in dialogues:
+        (turns,) = record.fields
+        counts.add("single_turns", int(len(turns) < 2))
+        for at in range(1, len(turns)):
+            source = format_context(turns[:at], context_turns=context_turns)
+            yield record._replace(fields=(source, turns[at]), key=turns[0])
+            casual_source = (
+                format_context(casual_variants(turns[:at]), context_turns=context_turns) if casual else source
+            )
+            if casual_source != source:
+                yield record._replace(fields=(casual_source, turns[at]), key=turns[0])

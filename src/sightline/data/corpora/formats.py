@@ -1,0 +1,275 @@
+"""The formats of a corpus: parallel files, TSV, JSON Lines, and running text.
+
+A document is read in chunks of whole lines, so that one of any size fits into memory; or line by line, for
+next-sentence prediction.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from sightline.config import unknown_name
+from sightline.data.corpora.files import (
+    Counts,
+    Line,
+    Location,
+    OnBadUTF8,
+    display_path,
+    read_line_parts,
+    read_lines,
+    require_file,
+)
+from sightline.data.corpora.records import LISTS, Field, Record
+from sightline.errors import InputError
+from sightline.storage import parse_object
+
+
+def read_parallel(source: Path, target: Path, *, on_bad_utf8: OnBadUTF8, counts: Counts) -> Iterator[Record]:
+    """Yield pairs of lines; files of different length are refused at the end."""
+    suspect: int | None = None
+    sides = (read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts) for path in (source, target))
+    n_lines = [0, 0]
+    for pair in zip_longest(*sides):
+        for side, line in enumerate(pair):
+            n_lines[side] += line is not None
+        first, second = pair
+        if first is None or second is None:
+            continue  # count all lines, for the error message
+        if suspect is None and looks_misaligned(first, second):
+            suspect = first.number
+        if first.text is not None and second.text is not None:
+            yield Record((first.text, second.text), Location(source, first.number))
+    if n_lines[0] != n_lines[1]:
+        hint = f"line {suspect:,} is the first that looks misaligned" if suspect else "no line looks misaligned"
+        raise InputError(
+            f"{display_path(source)} has {n_lines[0]:,} lines and {display_path(target)} has {n_lines[1]:,}: parallel "
+            f"files need the same number; {hint}"
+        )
+
+
+def looks_misaligned(first: Line, second: Line) -> bool:
+    """Return whether two lines are unlikely to be translations of each other: one is blank, or much longer."""
+    if first.text is None or second.text is None:
+        return False
+    short, long = sorted((len(first.text.strip()), len(second.text.strip())))
+    return long > 4 * short + 20 or (short == 0 and long > 0)
+
+
+def read_tsv(
+    path: Path,
+    *,
+    columns: Sequence[str],
+    fields: Sequence[str],
+    header: bool | None,
+    on_bad_utf8: OnBadUTF8,
+    counts: Counts,
+) -> Iterator[Record]:
+    """Yield the selected columns of every line; without `columns` a line must have exactly the fields."""
+    numbered = all(name.isdecimal() for name in columns)
+    has_header = (not numbered) if header is None else header
+    indices = [int(name) - 1 for name in columns] if numbered else None
+    if indices and min(indices) < 0:
+        raise InputError(f"{display_path(path)}: columns are counted from 1")
+    for line in read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts):
+        location = Location(path, line.number)
+        if line.number == 1 and has_header:
+            indices = indices if numbered and columns else find_columns(line, columns or fields, location)
+        elif line.text is None:
+            continue
+        elif not line.text.strip():
+            counts.add("blank")
+        else:
+            cells = line.text.split("\t")
+            yield Record(tuple(select_cells(cells, indices, fields, location)), location)
+
+
+def find_columns(line: Line, columns: Sequence[str], location: Location) -> list[int]:
+    """Return the indices of the named columns, from the header line."""
+    if line.text is None:
+        raise InputError(f"{location}: the header line cannot be read")
+    names = [name.strip() for name in line.text.split("\t")]
+    problems = [unknown_name(name, names, what="column") for name in columns if name not in names]
+    problems += [f"duplicate column {name!r}" for name in columns if names.count(name) > 1]
+    if problems:
+        given = ", ".join(repr(name[:60]) for name in names[:20])
+        raise InputError(f"{location}: {'; '.join(problems)}: the header has {given}")
+    return [names.index(name) for name in columns]
+
+
+def select_cells(cells: list[str], indices: list[int] | None, fields: Sequence[str], location: Location) -> list[str]:
+    """Return the selected cells of a line."""
+    if not indices:
+        if len(cells) != len(fields):
+            raise InputError(
+                f"{location}: this line has {count_columns(cells)}, {len(fields)} are needed ({', '.join(fields)}): "
+                "fix it, or select columns with data.columns"
+            )
+        return cells
+    if max(indices) >= len(cells):
+        raise InputError(
+            f"{location}: this line has only {count_columns(cells)}, column {max(indices) + 1} is needed: fix it"
+        )
+    return [cells[column] for column in indices]
+
+
+def count_columns(cells: list[str]) -> str:
+    """Return the number of columns, for an error message."""
+    return "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+
+
+def read_jsonl(
+    path: Path, *, columns: Sequence[str], fields: Sequence[str], on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
+    """Yield the fields of every line; without `columns` the keys are the field names."""
+    keys = columns or fields
+    for line in read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts):
+        location = Location(path, line.number)
+        if line.too_long:
+            raise InputError(f"{location}: this line is longer than a megabyte: split it into several records")
+        if line.text is None:
+            continue
+        if not line.text.strip():
+            counts.add("blank")
+            continue
+        try:
+            entries = parse_object(line.text.encode("utf-8"))
+        except InputError as error:
+            raise InputError(f"{location}: {error}") from None
+        values = [get_field(entries, key, field, location) for key, field in zip(keys, fields, strict=True)]
+        repaired = [repair_surrogates(value, location, on_bad_utf8=on_bad_utf8) for value in values]
+        if any(value is None for value in repaired):
+            counts.add("utf8_skipped")
+            continue
+        counts.add("utf8_replaced", int(repaired != values))
+        yield Record(tuple(value for value in repaired if value is not None), location)
+
+
+def get_field(entries: dict[str, object], key: str, field: str, location: Location) -> Field:
+    """Return an entry as the text or list of texts its field needs."""
+    if key not in entries:
+        raise InputError(f"{location}: {unknown_name(key, entries, what='key')}: this line has {list_keys(entries)}")
+    value = entries[key]
+    if field in LISTS:
+        return (
+            tuple(item_text(item, key, location) for item in value)
+            if isinstance(value, list)
+            else refuse_type(key, "a list", location)
+        )
+    if field == "label" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else refuse_type(key, "text", location)
+
+
+def item_text(item: object, key: str, location: Location) -> str:
+    """Return the text of a list item: a string, or the `content` of a chat message."""
+    content = item.get("content") if isinstance(item, dict) else item
+    return (
+        content
+        if isinstance(content, str)
+        else refuse_type(key, "a list of texts (or of chat messages with a content)", location)
+    )
+
+
+def refuse_type(key: str, kind: str, location: Location) -> str:
+    """Refuse an entry of the wrong type."""
+    raise InputError(f"{location}: {key[:60]!r} must be {kind}")
+
+
+def list_keys(entries: dict[str, object]) -> str:
+    """Return the keys of a line, for an error message."""
+    return ", ".join(repr(key[:60]) for key in list(entries)[:20]) or "none"
+
+
+def repair_surrogates(value: Field, location: Location, *, on_bad_utf8: OnBadUTF8) -> Field | None:
+    r"""Return a value without lone surrogates, which JSON can contain ("\ud800") and Unicode text cannot."""
+    if isinstance(value, tuple):
+        items = [repair_surrogates(item, location, on_bad_utf8=on_bad_utf8) for item in value]
+        return None if None in items else tuple(item for item in items if isinstance(item, str))
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        if on_bad_utf8 == "refuse":
+            raise InputError(
+                f"{location}: U+{ord(value[error.start]):04X} is a lone surrogate, which is not valid Unicode text: "
+                "fix it, or set data.on_bad_utf8 to replace or skip"
+            ) from None
+        replaced = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in value)
+        return replaced if on_bad_utf8 == "replace" else None
+    return value
+
+
+MAX_CHUNK, MIN_CHUNK = 1 << 13, 1 << 7
+"""Characters after which a chunk ends with its line; a hundredth of a small file, so that it can be split."""
+
+Unit = Literal["chunk", "line"]
+DocumentSeparator = Literal["blank", "line", "file"]
+
+
+def read_text(
+    path: Path, *, unit: Unit, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
+    """Yield the chunks, or the lines, of every document; the last of each has `ends` set."""
+    lines = text_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
+    return mark_ends(lines if unit == "line" else join_lines(lines, chunk_size=chunk_size_for(path)))
+
+
+def chunk_size_for(path: Path) -> int:
+    """Return the approximate chunk size of a file, in characters."""
+    require_file(path)
+    return max(MIN_CHUNK, min(MAX_CHUNK, path.stat().st_size // 100))
+
+
+def text_lines(path: Path, *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts) -> Iterator[Record]:
+    """Yield the lines, numbered by document; blank lines are kept only where the whole file is one document."""
+    document = 0
+    in_document = in_line = False
+    for line in read_line_parts(path, on_bad_utf8=on_bad_utf8, counts=counts):
+        if line.text is None:
+            continue
+        blank = documents != "file" and not line.text.strip()
+        if in_document and not in_line and (blank or documents == "line"):
+            document += 1
+            in_document = False
+        in_line = line.too_long  # the next part belongs to the same line
+        if not blank:
+            in_document = True
+            yield Record((line.text,), Location(path, line.number), document)
+
+
+def join_lines(lines: Iterator[Record], *, chunk_size: int) -> Iterator[Record]:
+    r"""Yield the lines of each document joined by \n, in chunks of `chunk_size` characters or a little more.
+
+    No chunk is blank, as it would be dropped: blank lines stay with the text before them, leading ones with the text
+    after them.
+    """
+    first: Record | None = None
+    texts: list[str] = []
+    size = 0
+    has_text = False
+    for line in lines:
+        text = str(line.fields[0])
+        if first is not None and line.document != first.document:
+            yield first._replace(fields=("\n".join(texts),))
+            first = None
+        elif first is not None and size > chunk_size and has_text and text.strip():
+            yield first._replace(fields=("\n".join(texts) + "\n",))
+            first = None
+        if first is None:
+            first, texts, size, has_text = line, [], 0, False
+        texts.append(text)
+        has_text = has_text or bool(text.strip())
+        size += len(text) + 1
+    if first is not None:
+        yield first._replace(fields=("\n".join(texts),))
+
+
+def mark_ends(parts: Iterator[Record]) -> Iterator[Record]:
+    """Set `ends` on the last part of every document only."""
+    last: Record | None = None
+    for part in parts:
+        if last is not None:
+            yield last._replace(ends=part.document != last.document)
+        last = part
+    if last is not None:
+        yield last

@@ -1,0 +1,1 @@
+"""Datasets: a corpus encoded once, and the batches of every epoch."""

@@ -1,0 +1,333 @@
+"""A recipe: one TOML file with the task, the data, the model and all settings, and overrides on the command line.
+
+task = "translation"
+    [data]  [tokenizer]  [model]  [masking]  [training]  [decoding]
+
+Settings that a recipe leaves out are chosen by the size of the dataset (`autosize`) or have their default. The command
+line overrides any of them with `section.key=value` (`overrides`). Nothing but the recipe itself is read here.
+"""
+
+import dataclasses
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from sightline.bundle.contents import ARCHITECTURES as ARCHITECTURE_OF
+from sightline.bundle.contents import TaskName
+from sightline.config import Checks, convert, from_mapping, one_of, unknown_name
+from sightline.data.corpora.settings import DataSettings
+from sightline.data.datasets.masking import MaskingSettings
+from sightline.data.tokenizers.training import Kind
+from sightline.decoding.settings import DecodingSettings
+from sightline.errors import SettingsError
+from sightline.model.registry import ARCHITECTURES, PRESETS
+from sightline.training.settings import TrainingSettings
+
+Size = Literal["auto", "tiny", "small", "medium", "base"]
+
+DECIDED_BY_DATA = {"vocab_size", "target_vocab_size", "n_classes"}
+"""Fields of a model's config that come from the data."""
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """Tokenizer settings, section [tokenizer] of a recipe."""
+
+    kind: Kind = field(
+        default="bpe", metadata={"help": "tokenizer type: subwords (bpe, wordpiece, unigram), words, or characters"}
+    )
+    vocab_size: int | None = field(default=None, metadata={"help": "vocabulary size: number of different tokens"})
+    split_digits: bool = field(default=False, metadata={"help": "split numbers into digits, one token each"})
+    shared_vocab: bool = field(
+        default=True, metadata={"help": "shared vocabulary for source and target; false: one each"}
+    )
+    path: str | None = field(
+        default=None, metadata={"help": "model folder whose tokenizer is used instead of training one"}
+    )
+
+    def __post_init__(self) -> None:
+        checks = Checks()
+        checks.types_of(self)
+        if self.vocab_size is not None:
+            checks.between(1, 1_000_000, vocab_size=self.vocab_size)
+        checks.done()
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Model settings, section [model] of a recipe; further keys are fields of the model's config."""
+
+    size: Size = field(default="auto", metadata={"help": "model size; auto: chosen by the size of the dataset"})
+    preset: str | None = field(default=None, metadata={"help": f"model preset: {', '.join(PRESETS)}"})
+    init_from: str | None = field(
+        default=None,
+        metadata={"help": "model folder to initialize from (fine-tuning): its weights, dimensions and tokenizer"},
+    )
+
+    def __post_init__(self) -> None:
+        checks = Checks()
+        checks.types_of(self)
+        given = [name for name in ("preset", "init_from") if getattr(self, name) is not None]
+        given += ["size"] if self.size != "auto" else []
+        checks.that(len(given) < 2, f"{' and '.join(given)} exclude each other: set one")
+        if self.preset is not None and self.preset not in PRESETS:
+            checks.that(False, f"{unknown_name(self.preset, PRESETS, what='preset')}, not {one_of(PRESETS)}")
+        checks.done()
+
+
+SECTIONS: dict[str, type] = {
+    "data": DataSettings,
+    "tokenizer": TokenizerSettings,
+    "model": ModelSettings,
+    "masking": MaskingSettings,
+    "training": TrainingSettings,
+    "decoding": DecodingSettings,
+}
+
+PLACEHOLDERS: dict[str, dict[str, object]] = {
+    "data": {"train": "?"},
+    "training": {"schedule": "constant", "learning_rate": 0.001},
+}
+"""Placeholders for values that are not known yet, so that everything else can be checked."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The given settings, section by section, as plain values."""
+
+    name: str
+    task: TaskName
+    sections: Mapping[str, Mapping[str, object]]
+    description: str = ""
+    overridden: frozenset[str] = frozenset()
+    """Settings overridden by the user, as section.key."""
+    resolved: frozenset[str] = frozenset()
+    """Keys of [training] that were not set: a resumed run has them from its first start."""
+
+    @property
+    def architecture(self) -> str:
+        """The architecture for this task."""
+        return ARCHITECTURE_OF[self.task]
+
+    @property
+    def data(self) -> DataSettings:
+        """The section [data]."""
+        if "train" not in self.sections["data"]:
+            raise SettingsError(
+                f"data.train is missing: set the training set, such as sightline train {self.name} data.train=FILE"
+            )
+        return from_mapping(DataSettings, self.sections["data"], where="data")
+
+    @property
+    def tokenizer(self) -> TokenizerSettings:
+        """The section [tokenizer]."""
+        return from_mapping(TokenizerSettings, self.sections["tokenizer"], where="tokenizer")
+
+    @property
+    def masking(self) -> MaskingSettings:
+        """The section [masking]."""
+        return from_mapping(MaskingSettings, self.sections["masking"], where="masking")
+
+    @property
+    def decoding(self) -> DecodingSettings:
+        """The section [decoding]."""
+        return from_mapping(DecodingSettings, self.sections["decoding"], where="decoding")
+
+    @property
+    def model(self) -> ModelSettings:
+        """The section [model] without the fields of the model's config."""
+        known = field_names(ModelSettings)
+        return from_mapping(
+            ModelSettings, {k: v for k, v in self.sections["model"].items() if k in known}, where="model"
+        )
+
+    @property
+    def model_fields(self) -> dict[str, object]:
+        """The fields of the model's config that the section [model] sets."""
+        known = field_names(ModelSettings)
+        return {name: value for name, value in self.sections["model"].items() if name not in known}
+
+    def with_values(self, values: Mapping[str, object]) -> "Recipe":
+        """Return the recipe with some values replaced, by "section.key", and check it."""
+        sections = {name: dict(entries) for name, entries in self.sections.items()}
+        for name, value in values.items():
+            section, _, key = name.partition(".")
+            if section not in SECTIONS or key not in self.field_types(section):
+                known = [f"{section}.{key}" for section in SECTIONS for key in self.field_types(section)]
+                raise SettingsError(unknown_name(name, known, what="setting"))
+            sections[section][key] = str(value) if isinstance(value, Path) else value
+        return check_recipe(
+            dataclasses.replace(self, sections=sections, overridden=self.overridden | frozenset(values))
+        )
+
+    def field_types(self, section: str) -> dict[str, Any]:
+        """Return the fields of a section and their types."""
+        hints = get_type_hints(SECTIONS[section])
+        found = {name: hints[name] for name in field_names(SECTIONS[section])}
+        if section == "model":
+            config = ARCHITECTURES[self.architecture][0]
+            hints = get_type_hints(config)
+            found |= {name: hints[name] for name in field_names(config) if name not in DECIDED_BY_DATA}
+        return found
+
+    def preset_fields(self) -> dict[str, object]:
+        """Return the fields that the preset sets, if there is one."""
+        return dict(PRESETS[self.model.preset][1]) if self.model.preset else {}
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return the recipe as the entries of a file."""
+        sections = {name: dict(values) for name, values in self.sections.items()}
+        sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.resolved}
+        return {"task": self.task, "description": self.description, **sections}
+
+
+def field_names(kind: type) -> list[str]:
+    """Return the names of a dataclass's fields."""
+    return [item.name for item in dataclasses.fields(cast("Any", kind))]
+
+
+def list_recipes() -> dict[str, Traversable]:
+    """Return the built-in recipes by name."""
+    folder = resources.files("sightline") / "recipes"
+    return {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.name.endswith(".toml")}
+
+
+def read_recipe(name: str | Path) -> Recipe:
+    """Read a recipe: a TOML file, or the name of a built-in one."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        try:
+            return parse_recipe(path.read_text(encoding="utf-8"), name=path.stem, where=str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path}: the recipe cannot be read: {error}") from None
+    known = list_recipes()
+    if str(name) not in known:
+        raise SettingsError(
+            f"{unknown_name(str(name), sorted(known), what='recipe')}: give a .toml file, or one of "
+            f"{', '.join(sorted(known))}"
+        )
+    return parse_recipe(known[str(name)].read_text(encoding="utf-8"), name=str(name), where=f"the recipe {name}")
+
+
+def parse_recipe(text: str, *, name: str, where: str) -> Recipe:
+    """Parse the text of a recipe."""
+    try:
+        entries = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{where}: invalid TOML: {error}") from None
+    return build_recipe(entries, name=name, where=where)
+
+
+def build_recipe(entries: Mapping[str, object], *, name: str, where: str) -> Recipe:
+    """Build a recipe from plain entries; report all errors at once."""
+    known = ("task", "description", *SECTIONS)
+    problems = [unknown_name(key, known, what="entry") for key in entries if key not in known]
+    problems += [f"[{key}] must be a section" for key in SECTIONS if not isinstance(entries.get(key, {}), dict)]
+    task = entries.get("task")
+    if task not in get_args(TaskName):
+        problems.append(f"task is {str(task)[:40]!r}, not {one_of(get_args(TaskName), task)}")
+    if problems:
+        raise SettingsError(f"{where}: {'; '.join(problems)}")
+    sections = {key: cast("dict[str, object]", entries.get(key, {})) for key in SECTIONS}
+    recipe = Recipe(name, cast("TaskName", task), sections, str(entries.get("description", "")))
+    try:
+        return check_recipe(recipe)
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from None
+
+
+def check_recipe(recipe: Recipe) -> Recipe:
+    """Reject settings that are unknown or out of range, before anything is read or built; return the recipe."""
+    problems = []
+    for section, kind in SECTIONS.items():
+        given = dict(recipe.sections[section])
+        try:
+            if section == "model":
+                check_model(recipe)
+            else:
+                from_mapping(kind, {**placeholders_for(section, given), **given}, where=section)
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return recipe
+
+
+def placeholders_for(section: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return placeholders for the values of a section that are not known yet."""
+    placeholders: dict[str, object] = dict(PLACEHOLDERS.get(section, {}))
+    if section == "training" and "schedule" in given:
+        has_end = given["schedule"] in ("cosine", "linear")
+        placeholders = {"max_epochs": 1.0} if has_end and not {"max_steps", "max_epochs"} & set(given) else {}
+        if given["schedule"] != "noam":
+            placeholders |= {"learning_rate": 0.001, "warmup_steps": 0}
+    return placeholders
+
+
+def check_model(recipe: Recipe) -> None:
+    """Reject a section [model] that no model can be built from."""
+    _ = recipe.model
+    preset = recipe.preset_fields()
+    if recipe.model.preset and PRESETS[recipe.model.preset][0] != recipe.architecture:
+        raise SettingsError(
+            f"model: the preset {recipe.model.preset} is a {PRESETS[recipe.model.preset][0]}, but {recipe.task} "
+            f"needs a {recipe.architecture}"
+        )
+    kind = ARCHITECTURES[recipe.architecture][0]
+    decided = sorted(DECIDED_BY_DATA & set(recipe.model_fields) & set(field_names(kind)))
+    if decided:
+        raise SettingsError(f"model: {', '.join(decided)} come from the data and cannot be set")
+    from_mapping(kind, {"vocab_size": 1000, **preset, **recipe.model_fields}, where="model")
+
+
+def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
+    """Return the recipe with all overrides applied; report all errors at once."""
+    values: dict[str, object] = {}
+    problems = []
+    for override in overrides:
+        try:
+            name, value = parse_override(recipe, override)
+            values[name] = value
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return recipe.with_values(values)
+
+
+def parse_override(recipe: Recipe, override: str) -> tuple[str, object]:
+    """Parse one `section.key=value`."""
+    name, equals, text = override.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not equals or not dot:
+        raise SettingsError(f"{override[:60]!r} is not of the form section.key=value, such as data.train=my.tsv")
+    if section not in SECTIONS:
+        raise SettingsError(f"{unknown_name(section, SECTIONS, what='section')}, not {one_of(SECTIONS)}")
+    kinds = recipe.field_types(section)
+    if key not in kinds:
+        raise SettingsError(unknown_name(f"{section}.{key}", [f"{section}.{k}" for k in kinds], what="setting"))
+    try:
+        return f"{section}.{key}", parse_value(text, kinds[key])
+    except SettingsError as error:
+        raise SettingsError(f"{section}.{key}: {error}") from None
+
+
+def parse_value(text: str, kind: Any) -> object:
+    """Parse a value as the type of its setting; lists are separated by commas."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return None if text == "none" else parse_value(text, next(a for a in arguments if a is not type(None)))
+    if origin is tuple and not text.strip().startswith("["):
+        return tuple(parse_value(part.strip(), arguments[0]) for part in text.split(",") if part.strip())
+    if kind is str or origin is Literal:
+        return convert(text, kind)
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    return convert(value, kind)

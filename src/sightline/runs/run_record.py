@@ -1,0 +1,153 @@
+"""run.json: everything needed to repeat a run, and its outcome.
+
+recipe      as given, with overrides
+resolved    the complete settings that were used
+data        number of examples and tokens, and problems found in the files
+environment versions, threads, device
+outcome     why the run stopped, progress and scores of the best model (at the end)
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sightline import __version__
+from sightline.bundle.manifest import FORMAT, read_entries, to_json
+from sightline.bundle.migration import migrate_run_record
+from sightline.config import to_mapping
+from sightline.data.corpora.settings import Part
+from sightline.data.datasets.encoded_dataset import content_hash
+from sightline.errors import ModelFileError, RefusedError, SightlineError
+from sightline.model.registry import ARCHITECTURES
+from sightline.runs.folder import RUN_RECORD
+from sightline.runs.prepare import PreparedRun
+from sightline.runs.recipe import SECTIONS
+from sightline.runs.show_config import defaults
+from sightline.storage import fsync, open_regular, read_limited
+from sightline.training.checkpoint import environment
+
+MAX_BYTES = 4 << 20
+
+CHANGEABLE = {
+    f"training.{name}"
+    for name in (
+        "max_steps", "max_epochs", "max_minutes", "patience", "validate_every", "checkpoint_every", "log_every",
+        "keep_checkpoints", "threads", "snapshots",
+    )
+}  # fmt: skip
+"""Settings that may change when a run is resumed."""
+
+
+def read_run_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a run, or None if there is none."""
+    path = folder / RUN_RECORD
+    file = open_regular(path)
+    if file is None:
+        return None
+    with file:
+        return read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
+
+
+def write_run_record(folder: Path, entries: Mapping[str, object]) -> None:
+    """Write run.json atomically."""
+    path, new = folder / RUN_RECORD, folder / f"{RUN_RECORD}.tmp-new"
+    try:
+        new.write_text(to_json({"format": FORMAT, **entries}), encoding="utf-8", newline="\n")
+        fsync(new)
+        new.rename(path)
+        fsync(folder)
+    except OSError as error:
+        raise SightlineError(f"could not write {path}: {error.strerror or error}") from error
+
+
+def now() -> str:
+    """Return the local time in ISO format."""
+    return datetime.now().astimezone().isoformat(" ", "seconds")
+
+
+def check_settings_match(old: Mapping[str, Any], new: Mapping[str, object], folder: Path) -> list[str]:
+    """Refuse to resume with other settings than the run started with; return the harmless changes."""
+    before, after = {**flatten(default_sections()), **flatten(old)}, flatten(json.loads(json.dumps(new)))
+    before = {name: value for name, value in before.items() if name in after or name in flatten(old)}
+    changed = [
+        f"{name} was {format_setting(before.get(name))} and is {format_setting(after.get(name))}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    wrong = [text for text in changed if text.split()[0] not in CHANGEABLE]
+    if wrong:
+        raise RefusedError(
+            f"{folder} cannot be resumed with other settings: {'; '.join(wrong[:5])}. "
+            "Resume without them, or start a new run in another folder"
+        )
+    return changed
+
+
+def default_sections() -> dict[str, dict[str, object]]:
+    """Return the defaults of every section: the values of settings that did not exist when a run started."""
+    found = {name: defaults(kind) for name, kind in SECTIONS.items()}
+    for config, _ in ARCHITECTURES.values():
+        found["model"] = {**defaults(config), **found["model"]}
+    plain: dict[str, dict[str, object]] = json.loads(json.dumps(found))
+    return plain
+
+
+def flatten(sections: Mapping[str, Any]) -> dict[str, object]:
+    """Flatten nested entries to section.key."""
+    found: dict[str, object] = {}
+    for section, values in sections.items():
+        if isinstance(values, dict):
+            found |= {f"{section}.{key}": value for key, value in values.items()}
+        elif section != "description":
+            found[section] = values
+    return found
+
+
+def format_setting(value: object) -> str:
+    """Format a value in a few characters."""
+    text = "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:38]} …"
+
+
+def find_recipe_entries(record: Mapping[str, Any], folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return the name and the entries of the recipe of a run."""
+    name, entries = record.get("name"), record.get("recipe")
+    if not isinstance(name, str) or not isinstance(entries, dict):
+        raise ModelFileError(folder / RUN_RECORD, "does not name the recipe of the run")
+    return name, entries
+
+
+def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return the entries of run.json at the start of a run, or when it is resumed."""
+    recipe, data = run.recipe, run.examples.data
+    parts: tuple[Part, ...] = ("train", "valid")
+    files = {
+        f"{part}_{column}": content_hash(path)
+        for part in parts
+        for column, path in zip(("source", "target"), data.files(part), strict=False)
+    }
+    return {
+        "sightline": __version__,
+        "name": recipe.name,
+        "recipe": recipe.to_mapping(),
+        "resolved": {
+            "task": recipe.task,
+            "data": {**to_mapping(recipe.data), "sha256": files},
+            "tokenizer": {**to_mapping(recipe.tokenizer), "vocab_size": run.examples.tokenizers.source.vocab_size},
+            "model": {**to_mapping(recipe.model), **to_mapping(run.state.model.config)},
+            "masking": to_mapping(recipe.masking),
+            "training": to_mapping(run.settings),
+            "decoding": to_mapping(recipe.decoding),
+        },
+        "data": {
+            "examples": run.dataset_size.n_examples,
+            "tokens": run.dataset_size.n_tokens,
+            "validation_examples": int(run.examples.valid.selected.sum()),
+            "met": run.examples.train.dataset.counts.to_mapping(),
+        },
+        "environment": environment(run.state.model),
+        "began": [*(before or {}).get("began", []), now()],
+        "outcome": None,
+    }

@@ -1,0 +1,1 @@
+"""Scheduling: many requests share the steps of one model, in one thread."""

@@ -1,0 +1,231 @@
+"""Training runs, task by task: from a file to a model folder that works."""
+
+import json
+import threading
+
+import pytest
+
+import sightline
+from sightline import bundle
+from sightline.bundle.contents import TaskName
+from sightline.errors import RefusedError, SettingsError
+from sightline.runs import train
+from sightline.runs.folder import encoded_folder
+from sightline.runs.prepare import prepare
+from sightline.runs.training_run import resolve_recipe
+from sightline.storage import SHARED_LOCK, wait_for_lock
+from sightline.training.distributed import Rank
+from sightline.training.metrics import read_metrics
+from sightline.training.report import SilentReporter
+from turns import LONG, waiting_noticed
+
+from .small import overrides, weights_of, write_corpus
+
+TASKS = ("translation", "chat", "language-model", "masked-language-model", "classification")
+
+
+def train_small(tmp_path, task: TaskName, **more):
+    reporter = SilentReporter()
+    out = tmp_path / "runs" / "one"
+    return train(task, overrides(tmp_path, task, **more), out=out, reporter=reporter), reporter
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def run(request, tmp_path_factory):
+    """One small run of each task, looked at by several tests."""
+    result, reporter = train_small(tmp_path_factory.mktemp("run"), request.param)
+    return request.param, result, reporter
+
+
+def test_a_run_leaves_a_model_that_does_its_task(run):
+    task, result, _ = run
+    model = sightline.load(result.folder)
+    answers = {
+        "translation": lambda: model.translate("red cat"),
+        "chat": lambda: model.reply(["red cat"]),
+        "language-model": lambda: model.generate("red cat", max_new_tokens=5),
+        "masked-language-model": lambda: model.fill("red [MASK] cat")[0].candidates[0].text,
+        "classification": lambda: model.classify(["red cat"])[0].label,
+    }
+    assert isinstance(answers[task](), str)
+    assert model.neighbors("red", n=3)
+
+
+def test_a_run_writes_its_record_and_metrics(run):
+    task, result, _ = run
+    record = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))
+    assert record["resolved"]["task"] == task
+    assert record["resolved"]["training"]["max_steps"] == 6
+    assert record["outcome"]["stop_reason"] == "steps"
+    assert record["outcome"]["scores"]["validation_loss"] > 0
+    records = read_metrics(result.folder / "metrics.jsonl")
+    assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in records if "validation_loss" in record] == [3, 6]
+
+
+def test_the_model_card_has_data_training_and_scores(run):
+    _, result, _ = run
+    card = (result.folder / "model" / "README.md").read_text(encoding="utf-8")
+    for heading in ("Task", "Data", "Training", "Scores on the validation set"):
+        assert f"## {heading}" in card
+    assert "seed 1" in card
+
+
+def test_a_run_prints_an_estimate_and_the_next_command(run):
+    _, result, reporter = run
+    assert any("parameters, about" in message for message in reporter.messages)
+    assert reporter.messages[-1].startswith(f"the model is in {result.folder / 'model'}; to use it: sightline ")
+    assert reporter.samples or reporter.validations
+
+
+def test_a_finished_run_continues_with_more_steps_as_if_uninterrupted(tmp_path):
+    short, _ = train_small(tmp_path, "translation", **{"training.schedule": "constant", "training.learning_rate": 0.01})
+    train(None, {"training.max_steps": 9}, out=short.folder, resume=True)
+    whole = train(
+        "translation",
+        overrides(
+            tmp_path,
+            "translation",
+            **{"training.schedule": "constant", "training.learning_rate": 0.01, "training.max_steps": 9},
+        ),
+        out=tmp_path / "runs" / "two",
+    )
+    losses = [
+        [r["loss"] for r in read_metrics(f / "metrics.jsonl") if "loss" in r] for f in (short.folder, whole.folder)
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 9
+
+
+def test_the_recipe_in_the_record_is_the_same_after_a_resume(tmp_path):
+    result, _ = train_small(tmp_path, "translation")
+    before = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))["recipe"]
+    for more in ({}, {"training.max_steps": 7}):
+        train(None, more, out=result.folder, resume=True)
+        after = json.loads((result.folder / "run.json").read_text(encoding="utf-8"))["recipe"]
+        assert after == {**before, "training": {**before["training"], **{k[9:]: v for k, v in more.items()}}}
+
+
+def test_a_run_cannot_be_resumed_with_other_settings(tmp_path):
+    result, _ = train_small(tmp_path, "translation")
+    with pytest.raises(RefusedError, match=r"training\.seed was 1 and is 2"):
+        train(None, {"training.seed": 2}, out=result.folder, resume=True)
+
+
+def test_a_run_cannot_be_resumed_with_other_data(tmp_path):
+    result, _ = train_small(tmp_path, "translation")
+    write_corpus(tmp_path, "translation", n=70)
+    with pytest.raises(RefusedError, match=r"data\.sha256 was"):
+        train(None, out=result.folder, resume=True)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    result, _ = train_small(tmp_path, "translation")
+    with pytest.raises(RefusedError, match="already holds a run: add --resume"):
+        train("translation", overrides(tmp_path, "translation"), out=result.folder)
+
+
+def test_a_model_can_use_the_tokenizer_of_another(tmp_path):
+    """To compare models, they must differ in nothing else; the vocab_size of the recipe does not count."""
+    first, _ = train_small(tmp_path, "masked-language-model")
+    settings = overrides(tmp_path, "classification", **{"tokenizer.path": str(first.folder), "training.seed": 2})
+    with pytest.raises(SettingsError, match=r"tokenizer\.path already sets vocab_size: leave them out"):
+        train("classification", settings, out=tmp_path / "runs" / "a")
+    del settings["tokenizer.vocab_size"]
+    with pytest.raises(SettingsError, match="no token for end, start, which language-model needs"):
+        train("language-model", settings, out=tmp_path / "runs" / "a")
+    with pytest.raises(SettingsError, match=r"model\.init_from already sets the tokenizer: leave tokenizer\.path out"):
+        train("classification", {**settings, "model.init_from": str(first.folder)}, out=tmp_path / "runs" / "a")
+    second = train("classification", settings, out=tmp_path / "runs" / "b")
+    ours, theirs = (bundle.load(folder) for folder in (second.folder, first.folder))
+    assert ours.tokenizer.to_json() == theirs.tokenizer.to_json()
+    assert ours.model.config.vocab_size == theirs.model.config.vocab_size
+    name = "encoder.layers.0.self_attention.query.weight"
+    assert (dict(ours.model.named_parameters())[name] - dict(theirs.model.named_parameters())[name]).abs().max() > 1e-2
+
+
+def test_there_must_be_something_to_resume(tmp_path):
+    with pytest.raises(RefusedError, match="holds no run to resume"):
+        train("translation", out=tmp_path / "nothing", resume=True)
+    with pytest.raises(SettingsError, match="name a recipe, or a run to resume"):
+        train(None)
+
+
+def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_path):
+    first = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "a")
+    encoded = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")}
+    second = train("translation", overrides(tmp_path, "translation"), out=tmp_path / "runs" / "b")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / ".encoded").rglob("*")} == encoded
+    assert weights_of(first.folder) == weights_of(second.folder)
+
+
+def test_a_corpus_that_another_run_is_encoding_is_waited_for(tmp_path):
+    recipe, folder = resolve_recipe("translation", overrides(tmp_path, "translation"), tmp_path / "run", resume=False)
+    waiting = threading.Thread(target=prepare, args=(recipe, folder), kwargs={"rank": Rank(), "resume": False})
+    with wait_for_lock(encoded_folder(folder)), waiting_noticed() as is_about_to_wait:
+        waiting.start()
+        assert is_about_to_wait.wait(LONG)
+        assert [path.name for path in encoded_folder(folder).iterdir()] == [SHARED_LOCK]
+    waiting.join(LONG)
+    assert not waiting.is_alive()
+    assert len(list(encoded_folder(folder).iterdir())) > 1
+
+
+def test_a_model_that_a_kill_left_between_two_names_is_put_back(tmp_path):
+    result, _ = train_small(tmp_path, "translation")
+    weights, model = weights_of(result.folder), result.folder / "model"
+    model.rename(result.folder / "model.tmp-old")  # the last save, killed between its two renames
+    train(None, out=result.folder, resume=True)
+    assert weights_of(result.folder) == weights
+    assert model.is_dir()
+    assert not list(result.folder.rglob("*.tmp-*"))
+
+
+def test_source_and_target_may_have_a_vocabulary_each(tmp_path):
+    result, _ = train_small(tmp_path, "translation", **{"tokenizer.shared_vocab": False, "model.tie_embeddings": False})
+    kept = bundle.load(result.folder)
+    assert kept.target_tokenizer is not None
+    assert kept.model.config.target_vocab_size == kept.target_tokenizer.vocab_size
+    assert isinstance(sightline.load(result.folder).translate("red cat"), str)
+
+
+def test_one_model_can_translate_into_several_languages(tmp_path):
+    path = tmp_path / "many.tsv"
+    ways = (("de", "rot"), ("fr", "rouge"))
+    lines = [f"red {n}\t{word} {n}\t{language}" for n in range(40) for language, word in ways]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    result, _ = train_small(tmp_path, "translation", **{"data.train": str(path), "data.languages": ["de", "fr"]})
+    model = sightline.load(result.folder)
+    assert model.languages == ("de", "fr")
+    assert isinstance(model.translate("red 1", to="fr"), str)
+
+
+def test_classification_of_pairs_and_of_words(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("\n".join(f"red {n}\tblue {n}\t{'yes' if n % 2 else 'no'}" for n in range(40)), encoding="utf-8")
+    result, _ = train_small(tmp_path, "classification", **{"data.train": str(pairs), "data.label_level": "pair"})
+    assert sightline.load(result.folder).classify([("red 1", "blue 1")])[0].label in ("yes", "no")
+    words = tmp_path / "words.jsonl"
+    rows = [{"tokens": ["the", f"dog{n}"], "labels": ["DET", "NOUN"]} for n in range(40)]
+    words.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = train(
+        "classification",
+        overrides(tmp_path, "classification", **{"data.train": str(words), "data.label_level": "token"}),
+        out=tmp_path / "runs" / "words",
+    )
+    assert len(sightline.load(result.folder).tag(["the", "cat"])) == 2
+
+
+def test_a_masked_language_model_can_be_fine_tuned_to_a_classifier(tmp_path):
+    start, _ = train_small(tmp_path, "masked-language-model")
+    sizes = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_layers", "tokenizer.vocab_size")
+    settings = {k: v for k, v in overrides(tmp_path, "classification").items() if k not in sizes}
+    settings |= {"model.init_from": str(start.folder), "training.max_steps": 1, "training.learning_rate": 1e-12}
+    result = train("classification", settings, out=tmp_path / "runs" / "fine")
+    before, after = (dict(bundle.load(f).model.named_parameters()) for f in (start.folder, result.folder))
+    name = "encoder.layers.0.self_attention.query.weight"
+    assert (before[name] - after[name]).abs().max() < 1e-6
+    with pytest.raises(SettingsError, match="is a bert, but translation needs a transformer"):
+        train(
+            "translation", {"data.train": "x.tsv", "model.init_from": str(start.folder)}, out=tmp_path / "runs" / "no"
+        )
