@@ -120,7 +120,7 @@ def saved(page, act: Callable[[], None]) -> tuple[str, bytes]:
 def is_refusal(message) -> bool:
     """Tell whether a browser only notes that a request was refused, which the page says; a lost file is none."""
     path = urlsplit(message.location.get("url", "")).path
-    return message.text.startswith("Failed to load resource") and not path.startswith(("/studio/", "/drawing/"))
+    return message.text.startswith("Failed to load resource") and not path.startswith(("/studio/", "/page/"))
 
 
 class Tab:

@@ -152,7 +152,7 @@ FIELDS = [
 
 TAGGED = "/studio-api/runs/x/metrics?tag="
 PLACES = (
-    *("/v1/models/{}", "/studio/{}", "/drawing/{}"),
+    *("/v1/models/{}", "/studio/{}", "/page/{}"),
     *("/studio-api/runs/{}/settings", "/studio-api/runs/{}/metrics", f"{TAGGED}{{}}"),
 )
 """Every path of the service that has a parameter."""
@@ -171,7 +171,7 @@ def no_address_leads_to_a_file(url: str, folder: Path, opened: list[str], *, eac
     """Put every payload into this many of the places, each time into others."""
     places = [PLACES[(number + n) % len(PLACES)] for number in range(len(PAYLOADS)) for n in range(each_at)]
     payloads = [quoted(payload) for payload in PAYLOADS for _ in range(each_at)]
-    ask_all(url, ["/v1/models/gpt", "/studio/x", "/drawing/x", "/studio-api/runs"])
+    ask_all(url, ["/v1/models/gpt", "/studio/x", "/page/x", "/studio-api/runs"])
     with asking(url) as client:
         assert client.get(TAGGED).json()["records"]
     opened.clear()

@@ -4,7 +4,7 @@ import gzip
 import re
 from itertools import combinations
 
-from sightline.studio.assets import assets
+from sightline.studio.routes import assets
 
 
 def test_the_pages_code_is_small_on_its_way():
@@ -13,7 +13,7 @@ def test_the_pages_code_is_small_on_its_way():
 
 
 def test_files_come_compressed_to_clients_that_accept_it(http):
-    for path in ("/", "/studio/studio.js", "/drawing/theme.css"):
+    for path in ("/", "/studio/studio.js", "/page/theme.css"):
         plain = http.get(path, headers={"accept-encoding": "identity"})
         packed = http.get(path, headers={"accept-encoding": "gzip"})
         assert "content-encoding" not in plain.headers
@@ -33,9 +33,11 @@ def test_no_view_styles_what_another_one_does():
     """Stylesheets stay when one goes on to another view, which must look as if one had come there first."""
     views = ("walk", "positions", "write", "runs")
     for one, other in combinations(views, 2):
-        assert leading(f"/studio/{one}.css") & leading(f"/studio/{other}.css") == set()
+        assert leading(f"/studio/{one}/{one}.css") & leading(f"/studio/{other}/{other}.css") == set()
 
 
 def test_nothing_but_the_table_is_served(http):
-    for path in ("/studio/..%2froutes.py", "/studio/routes.py", "/drawing/none.js", "/studio/%2e%2e/assets.py"):
+    outside = ("/studio/..%2froutes.py", "/studio/%2e%2e/assets.py", "/studio/walk/..%2f..%2froutes.py")
+    unknown = ("/studio/routes.py", "/studio/walk", "/studio/walk/", "/studio/walk/none.js", "/page/none.js")
+    for path in (*outside, *unknown):
         assert http.get(path).status_code == 404

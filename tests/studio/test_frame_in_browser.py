@@ -1,6 +1,7 @@
 """The frame of the studio: which model, which view, light or dark, and a key where one is needed."""
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 
@@ -8,7 +9,7 @@ from browser import hash_of
 from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
-from sightline.studio.assets import assets
+from sightline.studio.routes import assets
 
 pytestmark = pytest.mark.browser
 
@@ -100,16 +101,14 @@ def imported(path: str) -> set[str]:
             continue
         found.add(here)
         text = assets()[here].content.decode()
-        folder = here.rpartition("/")[0]
-        names = re.findall(r'^import [^;]*?"([^"]+)";$', text, re.M)
-        ahead += [folder + name[1:] if name.startswith("./") else name for name in names]
+        ahead += [urljoin(here, name) for name in re.findall(r'^import [^;]*?"([^"]+)";$', text, re.M)]
     return found
 
 
 def test_the_page_preloads_what_its_first_view_imports_and_nothing_else():
     text = assets()["/"].content.decode()
     preloaded = set(re.findall(r'<link rel="modulepreload" href="([^"]+)">', text))
-    assert preloaded == (imported("/studio/studio.js") | imported("/studio/watch.js")) - {"/studio/studio.js"}
+    assert preloaded == (imported("/studio/studio.js") | imported("/studio/watch/watch.js")) - {"/studio/studio.js"}
 
 
 @pytest.mark.parametrize("width", [1280, 390])

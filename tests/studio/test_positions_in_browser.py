@@ -18,10 +18,10 @@ from sightline.tracing.vectors import position_encodings, similarities
 pytestmark = pytest.mark.browser
 
 PIXELS = """async (selector) => {
-  const { colors } = await import("/drawing/color_scale.js");
+  const { palette } = await import("/page/theme.js");
   const canvas = document.querySelector(selector);
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return { width: canvas.width, height: canvas.height, data: [...data], table: colors("--signs") };
+  return { width: canvas.width, height: canvas.height, data: [...data], table: palette().signed };
 }"""
 
 

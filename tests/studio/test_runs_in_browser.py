@@ -27,7 +27,7 @@ HURRY = """() => {
 """Let the page ask again at once for what is new, not after two seconds."""
 FAR = 4_000_000_000
 """A time in the future."""
-VISIBLE = "async (text) => (await import('/drawing/token_text.js')).visible(text)"
+VISIBLE = "async (text) => (await import('/page/text.js')).visible(text)"
 
 
 @pytest.fixture(scope="module")

@@ -376,7 +376,7 @@ def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):
     ids = [{"id": token.id} for token in trace.inputs.tokens]
     found = page.evaluate(
         """async (ids) => {
-          const { Activations } = await import("/studio/walk_activations.js");
+          const { Activations } = await import("/studio/walk/activations.js");
           const { fetchBytes } = await import("/studio/api.js");
           const trace = { family: "gpt", model: { n_heads: 4 }, source: { tokens: [] }, inputs: { tokens: ids } };
           const activations = new Activations(fetchBytes, "llama", trace);

@@ -94,7 +94,7 @@ def opened(alone, tmp_path):
 
 
 def short(number: float) -> str:
-    """Three significant digits, written independently of numbers.js."""
+    """Three significant digits, written independently of text.js."""
     if number == 0:
         return "0"
     size = abs(number)

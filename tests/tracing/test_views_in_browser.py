@@ -17,9 +17,9 @@ OTHER = (" ein", " Hund", " läuft")
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="/theme.css"><title>views</title>
 <div id="left"></div><div id="right"></div><script type="module">
 import { lines } from "./lines.js";
-import { createStore, showTrace } from "./trace_store.js";
 import { matrix } from "./matrix.js";
-import { readTrace } from "./read_trace.js";
+import { createStore, showTrace } from "./store.js";
+import { readTrace } from "./trace.js";
 
 const as = { json: (answer) => answer.json(), text: (answer) => answer.text(), bin: (answer) => answer.arrayBuffer() };
 const fetched = async (name, kind) => readTrace(await as[kind](await fetch(`./${name}.${kind}`)));
@@ -34,8 +34,8 @@ window.studio = {
 
 WHOLE = """async () => {
   const { draw } = await import("./page.js");
-  const { showTrace } = await import("./trace_store.js");
-  const { readTrace } = await import("./read_trace.js");
+  const { showTrace } = await import("./store.js");
+  const { readTrace } = await import("./trace.js");
   document.body.replaceChildren(document.createElement("main"));
   const { store, remove } = draw(document.querySelector("main"), await (await fetch("./one.plain")).json(), "live");
   const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => {

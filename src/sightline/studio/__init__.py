@@ -2,23 +2,26 @@
 
 Plain ES modules in `static/`, built on the drawing modules of `sightline.tracing`; no build step, no external files.
 
-    assets       the files of the page, served without an API key
-    routes       the routers: files, and the API of the views besides that of `sightline.serving`
+    routes       the files of the page, served without an API key, and the API of the views
     activations  activations of one forward pass, for Walk through
     positions    position encodings                word_map    word embeddings as a map, nearest neighbors
-    runs         training runs: `runs_table` finds them, `runs_metrics` reads their metrics, `timelapse` loads the model
-                 of a snapshot
+    runs         training runs: `runs_table` finds them and reads their metrics; a time-lapse traces one text with the
+                 model of each snapshot
 
 In `static/`:
 
-    index.html, studio.css     the page                           studio.js       header, choice of model and view
+    index.html, studio.css     the page                           studio.js       the header, the list of views
     api.js                     requests, streams, the API key     url_state.js    the URL: `#/watch?model=demo&text=…`
-    views.js                   the list of views, and the models that each supports
-    view_parts.js              parts shared by several views
-    watch, walk, write, chat, fill, classify, positions, words, runs        the views; a file whose name starts with
-                               that of a view is part of it (`curves` and `timelapse` of runs)
+    inputs.js                  inputs besides a text, undo        view_parts.js   parts shared by several views
+    watch/                     Watch: `layout` of the views, `ablation` of heads
+    walk/                      Walk through: `stages` and those of a `layer`, their `activations`, `formulas` and
+                               `panel`s; `navigation`
+    write/                     Write, Chat, Fill and Classify
+    positions/, words/         Positions and its `pictures`; Words and its `word_map`
+    runs/                      Runs: `polling` of the server, `curves` from `curves_data`, `timelapse`
 
-A view is a module that exports `mount(host, app)`: it draws into the element and returns a function that removes it.
+A view is a module `FOLDER/NAME.js` that exports `mount(host, app)`: it draws into the element and returns a function
+that removes it. The stylesheet of a folder has its name. A view is loaded when it is first opened.
 Following a link removes the view and mounts it again; parameters that the view itself sets in the URL do not. `app` has
 
     model                   the card of the selected model, from GET /v1/models, with an `example`; `models` has all
@@ -29,5 +32,5 @@ Following a link removes the view and mounts it again; parameters that the view 
     themed(store)           keeps the `palette` of a store of the drawing modules up to date with the theme; returns a
                             function that stops this
 
-Drawing modules are imported from "/drawing/NAME.js". Texts only ever become text nodes (`element` of dom.js).
+Drawing modules are imported from "/page/NAME.js". Texts only ever become text nodes (`element` of dom.js).
 """

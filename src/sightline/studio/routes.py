@@ -1,6 +1,11 @@
-"""The routers of the studio."""
+"""The routers of the studio: the files of the page, and the API of its views."""
 
-from collections.abc import Sequence
+import functools
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from starlette.requests import Request
@@ -9,7 +14,44 @@ from starlette.responses import Response
 from sightline.serving.api import Submitter
 from sightline.serving.http import Problem, Router
 from sightline.studio import activations, positions, word_map
-from sightline.studio.assets import assets
+from sightline.tracing.page import modules, stylesheet
+
+TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file as sent to a browser."""
+
+    content: bytes
+    type: str
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """The file compressed with gzip."""
+        return gzip.compress(self.content, mtime=0)
+
+
+@functools.cache
+def assets() -> dict[str, Asset]:
+    """Return all files by path. They hold no user data, so they are served without an API key."""
+    found = {"/page/theme.css": Asset(stylesheet().encode("utf-8"), TYPES["css"])}
+    for name, text in modules().items():
+        found[f"/page/{name}.js"] = Asset(text.encode("utf-8"), TYPES["js"])
+    for path, file in _files(resources.files(__package__).joinpath("static"), "/studio"):
+        kind = TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            found["/" if path == "/studio/index.html" else path] = Asset(file.read_bytes(), kind)
+    return found
+
+
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield the files in a folder and its subfolders with their paths below `path`."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry, f"{path}/{entry.name}")
+        else:
+            yield f"{path}/{entry.name}", entry
 
 
 def public_paths() -> list[str]:
@@ -41,12 +83,12 @@ def page_router() -> Router:
     async def index(request: Request) -> Response:
         return send_file(request)
 
-    @router.get("/studio/{name}")
+    @router.get("/studio/{name:path}")
     async def own(name: str, request: Request) -> Response:  # noqa: ARG001 - the path is looked up as a whole
         return send_file(request)
 
-    @router.get("/drawing/{name}")
-    async def drawing(name: str, request: Request) -> Response:  # noqa: ARG001
+    @router.get("/page/{name}")
+    async def trace_page(name: str, request: Request) -> Response:  # noqa: ARG001
         return send_file(request)
 
     return router

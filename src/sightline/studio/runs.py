@@ -21,7 +21,6 @@ from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translato
 from sightline.runs.folder import MODEL, list_snapshots, pipeline_at
 from sightline.serving.api import Submitter
 from sightline.serving.http import Body, Problem, Router, charge
-from sightline.studio.assets import TYPES
 from sightline.studio.runs_table import RunsTable, Stamp, read_since, stamp_of
 from sightline.tracing.page import pack_bytes
 from sightline.training.metrics import FILE_NAME as METRICS
@@ -140,7 +139,7 @@ def router(submitter: Submitter, root: Path) -> Router:
 
     @routes.get("/studio/runs_enabled.js")
     async def enabled() -> Response:
-        return Response(RUNS_ENABLED, media_type=TYPES["js"], headers={"cache-control": "no-cache"})
+        return Response(RUNS_ENABLED, media_type="text/javascript", headers={"cache-control": "no-cache"})
 
     @routes.get("/studio-api/runs")
     async def runs() -> Response:

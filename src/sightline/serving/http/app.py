@@ -16,8 +16,7 @@ from sightline import __version__
 from sightline.serving.http.guard import PUBLIC, Guard, RateLimiter, accept_all
 from sightline.serving.http.metrics import Lifecycle, Metrics, health_router
 from sightline.serving.http.middleware import RequestMiddleware, get_context
-from sightline.serving.http.problem import HANDLERS
-from sightline.serving.http.routing import FORM, JSON, StrictRoute
+from sightline.serving.http.routing import FORM, HANDLERS, JSON, StrictRoute
 from sightline.serving.http.settings import ServingSettings
 
 ALWAYS = {

@@ -1,6 +1,6 @@
 // Requests to the server, and the API key it may require. An error response is thrown as an Error with the server's message.
 
-import { button, element } from "/drawing/dom.js";
+import { button, element } from "/page/dom.js";
 
 const KEY = "sightline-key";
 

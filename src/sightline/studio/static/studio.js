@@ -1,12 +1,27 @@
-// The frame of the page: choice of model and view, theme. The URL alone determines what is shown.
+// The frame of the page: the list of views, choice of model and view, theme. The URL alone determines what is shown.
 
-import { button, element, fill } from "/drawing/dom.js";
-import { Scope } from "/drawing/scope.js";
-import { Store } from "/drawing/store.js";
-import { palette, systemTheme, themeButton } from "/drawing/theme.js";
+import { button, element, fill } from "/page/dom.js";
+import { Store } from "/page/store.js";
+import { palette, systemTheme, themeButton } from "/page/theme.js";
+import { Scope } from "/page/view.js";
 import { fetchBytes, fetchJson, stream } from "./api.js";
+import { hasRuns } from "./runs_enabled.js";
 import { current, link, urlParams } from "./url_state.js";
-import { viewsFor } from "./views.js";
+
+const hasEndpoint = (path) => ({ endpoint }) => endpoint === `POST ${path}`;
+
+/** All views, in the order of the header, where they are, and the models that each supports. */
+const views = [
+  { name: "watch", folder: "watch", title: "Watch", supports: () => true },
+  { name: "walk", folder: "walk", title: "Walk through", supports: () => true },
+  { name: "write", folder: "write", title: "Write", supports: hasEndpoint("/v1/completions") },
+  { name: "chat", folder: "write", title: "Chat", supports: hasEndpoint("/v1/chat/completions") },
+  { name: "fill", folder: "write", title: "Fill", supports: hasEndpoint("/fill") },
+  { name: "classify", folder: "write", title: "Classify", supports: hasEndpoint("/classify") },
+  { name: "positions", folder: "positions", title: "Positions", supports: () => true },
+  { name: "words", folder: "words", title: "Words", supports: () => true },
+  { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns },
+];
 
 const host = document.getElementById("view");
 let remove = () => {};
@@ -31,7 +46,7 @@ function themed(store) {
 async function show(models) {
   const { view: wanted, params: query } = current();
   const model = models.find(({ id }) => id === query.get("model")) ?? models[0];
-  const available = viewsFor(model);
+  const available = views.filter(({ supports }) => supports(model));
   const view = available.find(({ name }) => name === wanted) ?? available[0];
   if (view.name !== wanted || query.get("model") !== model.id) {
     query.set("model", model.id);
@@ -44,7 +59,7 @@ async function show(models) {
   choice.value = model.id;
   drawLinks(model, available, view);
   fill(host, element("p", { class: "waiting" }, "…"));
-  const { mount } = await import(`./${view.name}.js`);
+  const { mount } = await import(`./${view.folder}/${view.name}.js`);
   if (turn !== latest) return; // another view was opened in the meantime
   fill(host);
   const params = urlParams(view.name, () => drawLinks(model, available, view));

@@ -1,14 +1,18 @@
 // Parts shared by several views: stylesheets, probability bars, the link to Watch, error messages.
 
-import { button, element } from "/drawing/dom.js";
-import { short } from "/drawing/numbers.js";
-import { visible } from "/drawing/token_text.js";
+import { button, element } from "/page/dom.js";
+import { short, visible } from "/page/text.js";
 import { link } from "./url_state.js";
 
-/** Load a stylesheet of the studio once. */
-export function loadStyles(name) {
-  const href = `/studio/${name}.css`;
-  if (document.querySelector(`link[href="${href}"]`) === null) document.head.append(element("link", { rel: "stylesheet", href }));
+const loaded = new Map();
+
+/** Load the stylesheet of a folder of views once; return a promise that resolves when it is there. */
+export function loadStyles(folder) {
+  if (!loaded.has(folder)) {
+    const href = `/studio/${folder}/${folder}.css`;
+    loaded.set(folder, new Promise((done) => document.head.append(element("link", { rel: "stylesheet", href, on: { load: done, error: done } }))));
+  }
+  return loaded.get(folder);
 }
 
 /** Create a list of probabilities as bars: [{text, probability, act, title}]; an item with `act` is a button. */

@@ -1,19 +1,14 @@
 """A trace drawn in a browser: one self-contained HTML file, and the ES modules that draw in it.
 
-Each module becomes a function that returns its exports, so that its other names stay private. Only the two forms that
-our modules use are supported: `import { a, b } from "./c.js";` and `export function|class|const`.
-
-start           reads the trace in the page       page            puts all views together
-    token_strip     the tokens of the text            lines           attention as lines between tokens
-    matrix          attention as a matrix             head_grid       all heads, small
+    page            all views together                token_strip     the tokens of the text
+    lines           attention as lines between tokens, word alignment as lines between words
+    matrix          attention as a matrix, and as a table for screen readers
+    heads           all heads as small matrices, and the effect of ablating each
     decoding_steps  decoding step by step             tree            the beam search tree
-    logit_lens      the logit lens                    head_ablation   the effect of zeroing each head
-    alignment       links between words               weights_table   weights as a table, for screen readers
-    trace, read_trace, unpack                                         the data that is drawn
-    store, trace_store, selection, url_state                          the state of the views
-    view, scope                                                       the life cycle of a view
-    save_button, svg_export, png_export, svg_copy, svg_color, text_lines    a view as a file
-    dom, token_rows, token_text, color_scale, theme, numbers, idle    shared tools
+    logit_lens      the logit lens                    trace           the data that is drawn
+    store           the state of the views            view            the life cycle of a view
+    export          a view as a file                  theme           light and dark, color scales
+    dom             elements                          text            tokens and numbers as displayed
 
 No module loads anything, and token texts are only ever set as text, never as HTML.
 
@@ -24,9 +19,9 @@ what is hovered in one is highlighted in all. A hidden view draws once it become
 (light or dark) on the root element; after changing it, give the store a new `palette()` of theme.js.
 
     import { lines } from "./lines.js";
-    import { createStore, showTrace } from "./trace_store.js";
     import { matrix } from "./matrix.js";
-    import { readTrace } from "./read_trace.js";
+    import { createStore, showTrace } from "./store.js";
+    import { readTrace } from "./trace.js";
 
     const load = async (url) => readTrace(await (await fetch(url)).arrayBuffer());  // or .json()
     const store = createStore(await load("one.bin"));
@@ -55,7 +50,12 @@ OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 
 
 def join(modules: Mapping[str, str], entry: str) -> str:
-    """Return one script equivalent to the module `entry`; `modules` are the sources by name."""
+    """Return one script equivalent to the module `entry`; `modules` are the sources by name.
+
+    Each module becomes a function that returns its exports, so that its other names stay private; the exports of a
+    module `c` are the entries of `$c`. Only the two forms that our modules use are supported: `import { a, b } from
+    "./c.js";` and `export function|class|const`.
+    """
     return "".join(_function(name, modules[name]) for name in order(modules, entry))
 
 
@@ -146,8 +146,8 @@ def stylesheet() -> str:
 
 @functools.cache
 def _script() -> str:
-    """Return all modules as one script."""
-    return "\n" + join(modules(), "start")
+    """Return all modules as one script that draws the trace in the page."""
+    return "\n" + join(modules(), "page") + "$page.drawEmbedded();\n"
 
 
 def _digest(text: str) -> str:

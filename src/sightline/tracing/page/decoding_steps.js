@@ -1,10 +1,9 @@
 // Decoding step by step: the candidates, the chosen token, and what the selected heads attend to.
 
 import { button, element, fill, tick } from "./dom.js";
-import { choose } from "./head_grid.js";
-import { selectionOf } from "./selection.js";
-import { groupDigits, exact, short, withSign } from "./numbers.js";
-import { clip, quote } from "./token_text.js";
+import { choose } from "./heads.js";
+import { selectionOf } from "./store.js";
+import { clip, exact, groupDigits, quote, short, withSign } from "./text.js";
 import { titleOf } from "./trace.js";
 import { view } from "./view.js";
 
@@ -43,6 +42,12 @@ export function play(trace, store) {
   const last = trace.steps.length - 1;
   if (!playing && step === last) store.set({ step: 0 });
   store.set({ playing: !playing && last > 0 });
+}
+
+/** Return the start of a window of `size` out of `count` steps: unchanged until the step comes near an edge. */
+export function windowStart(before, step, count, size) {
+  const inside = before !== null && step >= before + Math.min(2, before) && step < before + size - (before + size < count ? 2 : 0);
+  return inside ? before : Math.max(0, Math.min(step - Math.floor(size / 2), count - size));
 }
 
 function stepper(trace, store, noun) {

@@ -1,9 +1,9 @@
 // The logit lens: the top token after each layer at every step, and the top candidates for the current step.
 
+import { windowStart } from "./decoding_steps.js";
 import { element, fill, tick } from "./dom.js";
-import { exact, short, windowStart } from "./numbers.js";
-import { unpack } from "./unpack.js";
-import { clip, quote } from "./token_text.js";
+import { clip, exact, quote, short } from "./text.js";
+import { unpack } from "./trace.js";
 import { view } from "./view.js";
 
 const MAX_STEPS = 40;

@@ -1,18 +1,16 @@
-// The attention matrix of the selected heads: one cell per query-key pair, drawn on a canvas in whole pixels.
+// The attention matrix of the selected heads: one cell per query-key pair, drawn on a canvas in whole pixels, and the same
+// weights as a table, for screen readers and for copying.
 
 import { element, fill, role, svg } from "./dom.js";
-import { selectionOf, selectedWeights } from "./selection.js";
-import { short } from "./numbers.js";
-import { FAMILY, fontOf, textWidth } from "./token_rows.js";
-import { colorOf, cssColor, textColorOn, packColors } from "./color_scale.js";
-import { weightsTable } from "./weights_table.js";
-import { clip, quote } from "./token_text.js";
+import { selectedWeights, selectionOf } from "./store.js";
+import { FAMILY, clip, fontOf, quote, short, textWidth, visible } from "./text.js";
+import { colorOf, cssColor, packColors, textColorOn } from "./theme.js";
 import { view } from "./view.js";
 
 const MAX_CELL = 46;
 const MIN_LABELED_CELL = 11;
 const MIN_NUMBERED_CELL = 38;
-const MAX_CELLS = 2500; // rectangles in a file; more are one image
+const MAX_CELLS = 2500; // in a file or a table; more are one image or one row
 const EDGE = 3; // room for the outline of the last row and column
 
 /** Draw the matrix of the selected heads. */
@@ -221,4 +219,33 @@ function moveCell(grid, event) {
   const within = (index, count) => Math.max(0, Math.min(count - 1, index));
   const [down, right] = grid.cell === null ? [0, moves[event.key][1]] : moves[event.key];
   enter(grid, { row: within(row + down, grid.weights.rows), column: within(column + right, grid.weights.columns) });
+}
+
+/** Create the collapsible table of the selected heads' weights. */
+function weightsTable(trace, store) {
+  const body = element("div", { class: "scroller" });
+  const folded = element("details", { class: "numbers" }, element("summary", {}, "Weights as a table"), body);
+  const redraw = () => folded.open && fill(body, ...tables(trace, store.state));
+  folded.addEventListener("toggle", redraw);
+  store.watch(["heads", "unit", "step", "pinned"], redraw);
+  return folded;
+}
+
+function tables(trace, state) {
+  const selection = selectionOf(trace, { ...state, hovered: null });
+  const rows = trace.units(selection.rowSequence, state.unit);
+  const columns = trace.units(selection.columnSequence, state.unit);
+  if (rows.length * columns.length <= MAX_CELLS) return [table(selection.weights, rows, columns, rows.map((_, r) => r))];
+  const row = selection.row ?? 0;
+  const note = `${rows.length} rows are too many to show: this is the row of the current step or of the pinned token.`;
+  return [element("p", { class: "note" }, note), table(selection.weights, rows, columns, [row])];
+}
+
+function table({ data, columns: width }, rows, columns, shown) {
+  const name = (unit, scope) => element("th", { scope, dir: "auto" }, visible(unit.text));
+  const head = element("tr", {}, element("td"), ...columns.map((unit) => name(unit, "col")));
+  const body = shown.map((r) =>
+    element("tr", {}, name(rows[r], "row"), ...columns.map((_, c) => element("td", {}, short(data[r * width + c])))),
+  );
+  return element("table", {}, element("caption", {}, "Rows are queries, columns are keys"), element("thead", {}, head), element("tbody", {}, ...body));
 }

@@ -1,5 +1,12 @@
-// The state of the views: one object, with listeners to changes of its entries.
+// The state of the views: the trace, the selected heads, step, unit and picture; which row or column of the attention matrix
+// is highlighted; and the state in the URL.
 
+import { exact } from "./text.js";
+import { palette } from "./theme.js";
+
+const URL_MS = 200; // browsers limit the rate of history updates
+
+/** One object, with listeners to changes of its entries. */
 export class Store {
   constructor(state) {
     this.state = state;
@@ -40,4 +47,111 @@ export class Store {
     this.waiting.clear();
     for (const act of acts) act();
   }
+}
+
+/** Create a store for a trace; `overrides` replace entries of the initial state. */
+export function createStore(trace, overrides = {}) {
+  const heads = [initialHead(trace)];
+  return new Store({ ...start(trace), heads, unit: "token", picture: "lines", palette: palette(), ...overrides });
+}
+
+/** Show another trace in the same views; selected heads that it also has stay selected. */
+export function showTrace(store, trace) {
+  const kept = store.state.heads.filter(({ name, head }) => trace.attention(name) !== undefined && head < trace.nHeads(name));
+  store.set({ ...start(trace), heads: kept.length > 0 ? kept : [initialHead(trace)] });
+}
+
+function start(trace) {
+  return { trace, step: 0, hovered: null, pinned: null, hoveredKey: null, playing: false };
+}
+
+/** The first head of the last cross-attention layer, or of the last layer if there is none. */
+function initialHead({ attentions }) {
+  const crossing = attentions.filter(({ kind }) => kind.endsWith("cross_attention"));
+  return { name: (crossing.length > 0 ? crossing : attentions).at(-1).name, head: 0 };
+}
+
+/** Return {weights, row, column}: the weights of the selected heads and the highlighted row or column; the other is null. */
+export function selectionOf(trace, state) {
+  const { heads, unit, hovered, pinned, step } = state;
+  const [rowSequence, columnSequence] = trace.axes(heads[0].name);
+  const weights = trace.once(`mean ${unit} ${JSON.stringify(heads)}`, () => trace.mean(heads, unit));
+  const token = hovered ?? pinned;
+  const within = (sequence) => {
+    const index = trace.indexIn(sequence, token);
+    return index === null ? null : trace.unitOf(sequence, index, unit);
+  };
+  const row = token === null ? rowOfStep(trace, state, rowSequence) : within(rowSequence);
+  const column = token !== null && row === null ? within(columnSequence) : null;
+  return { weights, row, column, rowSequence, columnSequence, step };
+}
+
+/** Return the attention weight of each unit of a sequence in the highlighted row or column; null if there is none. */
+export function shares(selection, sequence) {
+  const { weights, row, column, rowSequence, columnSequence } = selection;
+  if (row !== null && sequence === columnSequence) {
+    return weights.data.subarray(row * weights.columns, (row + 1) * weights.columns);
+  }
+  if (column !== null && sequence === rowSequence) {
+    return Float32Array.from({ length: weights.rows }, (_, r) => weights.data[r * weights.columns + column]);
+  }
+  return null;
+}
+
+/** Return the weights of the selected heads with the texts of their rows and columns, for the JSON file. */
+export function selectedWeights(trace, state) {
+  const { weights, rowSequence, columnSequence } = selectionOf(trace, state);
+  const texts = (sequence) => trace.units(sequence, state.unit).map(({ text }) => text);
+  const rows = Array.from({ length: weights.rows }, (_, r) => Array.from(weights.data.subarray(r * weights.columns, (r + 1) * weights.columns), exact));
+  return { heads: state.heads.map((head) => trace.title(head)), unit: state.unit, rows: texts(rowSequence), columns: texts(columnSequence), weights: rows };
+}
+
+function rowOfStep(trace, { heads, unit, step }, rowSequence) {
+  const row = trace.rowOfStep(heads[0].name, step);
+  return row === null ? null : trace.unitOf(rowSequence, row, unit);
+}
+
+/** Return the state in the parameters of a URL; entries that do not fit this trace are ignored. */
+export function stateFromUrl(params, trace) {
+  const state = {};
+  const heads = parseHeads(params.get("heads")).filter((head) => exists(trace, head));
+  const kinds = new Set(heads.map(({ name }) => trace.attention(name).kind));
+  if (kinds.size === 1) state.heads = heads;
+  const step = Number(params.get("step")) - 1;
+  if (Number.isInteger(step) && step >= 0 && step < trace.steps.length) state.step = step;
+  if (["token", "word"].includes(params.get("unit"))) state.unit = params.get("unit");
+  if (["lines", "matrix"].includes(params.get("picture"))) state.picture = params.get("picture");
+  return state;
+}
+
+/** Return the parameters of a URL that `stateFromUrl` reads. */
+export function urlOf({ heads, step, unit, picture }) {
+  return { heads: formatHeads(heads), step: step + 1, unit, picture };
+}
+
+/** Call `write(state)` some time after changes of the named entries, until the scope ends. */
+export function syncUrl(scope, names, write) {
+  let timer = null;
+  scope.watch(names, () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => write(scope.state), URL_MS);
+  });
+  scope.onEnd(() => clearTimeout(timer));
+}
+
+/** Parse heads: `decoder.1.cross_attention.0,…`. */
+export function parseHeads(text) {
+  return (text ?? "").split(",").filter(Boolean).map((one) => {
+    const cut = one.lastIndexOf(".");
+    return { name: one.slice(0, cut), head: Number(one.slice(cut + 1)) };
+  });
+}
+
+/** Return heads as text, as `parseHeads` reads them. */
+export function formatHeads(heads) {
+  return heads.map(({ name, head }) => `${name}.${head}`).join(",");
+}
+
+function exists(trace, { name, head }) {
+  return trace.attention(name) !== undefined && Number.isInteger(head) && head >= 0 && head < trace.nHeads(name);
 }

@@ -1,10 +1,9 @@
 // The tokens (or words) of the text in a row. Hovering highlights one in all views; arrow keys move, Enter pins.
 
 import { element, fill } from "./dom.js";
-import { selectionOf, shares } from "./selection.js";
-import { exact, short } from "./numbers.js";
-import { colorOf, paint } from "./color_scale.js";
-import { clip, isRightToLeft, quote } from "./token_text.js";
+import { selectionOf, shares } from "./store.js";
+import { clip, exact, isRightToLeft, quote, short } from "./text.js";
+import { colorOf, paint } from "./theme.js";
 import { view } from "./view.js";
 
 const GAP = 4; // between rows, as in theme.css

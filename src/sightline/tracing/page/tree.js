@@ -1,11 +1,10 @@
 // The beam search tree: every hypothesis, step by step from left to right, the best along the top.
 
+import { windowStart } from "./decoding_steps.js";
 import { element, fill, svg } from "./dom.js";
-import { short, windowStart } from "./numbers.js";
-import { fontOf } from "./token_rows.js";
-import { colorOf, paint } from "./color_scale.js";
-import { clip, quote, visible } from "./token_text.js";
-import { unpack } from "./unpack.js";
+import { clip, fontOf, quote, short, visible } from "./text.js";
+import { colorOf, paint } from "./theme.js";
+import { unpack } from "./trace.js";
 import { view } from "./view.js";
 
 const [WIDE, HIGH, CHIP, MAX_STEPS] = [104, 27, 84, 24];

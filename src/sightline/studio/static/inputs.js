@@ -1,0 +1,89 @@
+// Inputs shared by several views: besides the text, earlier turns of a conversation or the second text of a pair; and undo
+// and redo for a text area.
+
+import { button, element } from "/page/dom.js";
+
+const KINDS = { chat: earlierTurns, classification: secondText };
+
+/** Return the elements for the form (`within` it and `below` it) and `values()`, the parameters for the URL. */
+export function extraInputs(model, params, submit) {
+  const { within = null, below = null, values } = KINDS[model.task]?.(params, submit) ?? {};
+  return { within, below, values: () => ({ before: null, second: null, ...values?.() }) };
+}
+
+/** Return the `input` of a request: the text, the turns of a conversation, or a pair. */
+export function requestInput({ text, before, second }) {
+  if (before !== null) return [...parseTurns(before), text];
+  return second === null ? text : [text, second];
+}
+
+/** Earlier turns, which the model reads too unless they are removed. */
+function earlierTurns(params, submit) {
+  let turns = parseTurns(params.get("before"));
+  if (turns.length === 0) return {};
+  const node = element("p", { class: "earlier" }, "Earlier turns: ", ...turns.map((turn) => element("bdi", { class: "token" }, turn)),
+    button("Remove", () => {
+      turns = [];
+      node.remove();
+      submit();
+    }));
+  return { below: node, values: () => ({ before: turns.length > 0 ? JSON.stringify(turns) : null }) };
+}
+
+/** Parse the turns in a URL; anything else gives none. */
+export function parseTurns(text) {
+  try {
+    const turns = JSON.parse(text ?? "[]");
+    return Array.isArray(turns) && turns.every((turn) => typeof turn === "string") ? turns : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The second text of a pair. */
+function secondText(params) {
+  if (params.get("second") === null) return {};
+  const input = element("input", { type: "text", "aria-label": "Second text", placeholder: "Second text (optional)", autocomplete: "off", spellcheck: "false", dir: "auto" });
+  input.value = params.get("second");
+  return { within: input, values: () => ({ second: input.value === "" ? null : input.value }) };
+}
+
+/** Keep the undo history of a text area; `changed(text)` is called for every new text. */
+export function undoHistory(area, changed) {
+  const [before, after] = [[], []];
+  let now = area.value;
+  let typing = false;
+  const put = (text) => {
+    area.value = now = text;
+    changed(text);
+  };
+  const go = (from, to) => {
+    if (from.length === 0) return;
+    typing = false;
+    to.push(area.value);
+    put(from.pop());
+  };
+  /** Replace the text, with undo. */
+  const set = (text) => {
+    typing = false;
+    if (text === now) return;
+    before.push(now);
+    after.length = 0;
+    put(text);
+  };
+  area.addEventListener("input", () => {
+    if (!typing || /\s$/.test(now)) before.push(now); // a word at a time
+    typing = true;
+    after.length = 0;
+    now = area.value;
+    changed(now);
+  });
+  area.addEventListener("keydown", (event) => {
+    const key = event.key.toLowerCase();
+    if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key)) return;
+    event.preventDefault();
+    if (key === "y" || event.shiftKey) go(after, before);
+    else go(before, after);
+  });
+  return { set, undo: () => go(before, after), redo: () => go(after, before), canUndo: () => before.length > 0, canRedo: () => after.length > 0 };
+}

@@ -1,0 +1,191 @@
+// Walk through: a text on its way through the model, stage by stage, with every number.
+
+import { button, element, fill } from "/page/dom.js";
+import { Store, syncUrl } from "/page/store.js";
+import { palette } from "/page/theme.js";
+import { Scope } from "/page/view.js";
+import { extraInputs, requestInput } from "../inputs.js";
+import { Activations, Context, depth, nLayers } from "./activations.js";
+import { controls, followScroll, keys, map, strips } from "./navigation.js";
+import { stageSection } from "./panel.js";
+import { pathOf } from "./stages.js";
+import { loadStyles } from "../view_parts.js";
+
+const NEAR = "500px";
+const DETERMINISTIC = { beam_size: 1, max_tokens: 20 }; // so that a link always shows the same
+
+/** Draw the view into an element; return a function that removes it. */
+export function mount(host, app) {
+  const styled = loadStyles("walk");
+  const { model, params } = app;
+  const input = element("input", { type: "text", "aria-label": "Text", value: params.get("text") ?? model.example.text, required: true });
+  const to = element("select", { "aria-label": "To" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (params.get("to") ?? model.example.to) }, name)));
+  const problem = element("p", { class: "problem", role: "alert" });
+  const body = element("div", { class: "walk" });
+  const { within, below, values } = extraInputs(model, params, () => anew());
+  const form = element("form", { class: "ask" }, input, within, model.languages.length > 1 ? to : null, button("Walk through", () => {}, { type: "submit", class: "main" }));
+  let remove = () => {};
+  let latest = 0;
+  const start = async () => {
+    const request = ++latest;
+    const language = model.languages.length > 1 ? { to: to.value } : {};
+    const given = { text: input.value, ...values() };
+    problem.textContent = "";
+    try {
+      const trace = await app.fetchJson("/trace", { model: model.id, input: requestInput(given), ...language, ...(model.task === "language-model" ? DETERMINISTIC : {}), activations: [], logit_lens: false });
+      await styled; // it determines the width of the panels
+      if (request !== latest) return;
+      if (rowsOf(trace) === 0) throw new Error("The text is empty.");
+      remove();
+      params.set({ ...given, ...language });
+      remove = drawWalk(body, app, trace);
+    } catch (error) {
+      if (request === latest) problem.textContent = error.message;
+    }
+  };
+  const anew = () => {
+    params.set({ token: null, row: null, key: null }); // positions in the previous text
+    start();
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    anew();
+  });
+  fill(host, form, below, problem, body);
+  start();
+  return () => {
+    latest++;
+    remove();
+    fill(host);
+  };
+}
+
+function rowsOf(trace) {
+  return trace[trace.family === "gpt" ? "inputs" : "source"].tokens.length;
+}
+
+/** Return the state in the URL for this trace, with defaults. */
+function initialState({ get }, trace) {
+  const whole = (name, count, otherwise) => {
+    const value = Number(get(name) ?? NaN);
+    return Number.isInteger(value) && value >= 0 && value < count ? value : otherwise;
+  };
+  const [sequence, at] = (get("key") ?? "").split(".");
+  const { steps, source, inputs } = trace;
+  const first = Math.max(0, source.tokens.findIndex(({ special }) => !special));
+  return {
+    layer: whole("layer", depth(trace), 0), head: whole("head", trace.model.n_heads, 0), number: whole("number", trace.model.d_model, 0),
+    token: whole("token", source.tokens.length, trace.family === "bert" ? (steps[0]?.row ?? first) : first),
+    row: whole("row", inputs.tokens.length, trace.family === "gpt" ? (steps[0]?.row ?? 0) : Math.floor(steps.length / 3)),
+    key: trace[sequence]?.tokens?.[at] === undefined ? null : { sequence, index: Number(at) },
+    stage: 0, open: get("sums") === "1", playing: false, palette: palette(),
+  };
+}
+
+function drawWalk(body, app, trace) {
+  const scope = new Scope(new Store(initialState(app.params, trace)));
+  const stages = pathOf(trace);
+  const activations = new Activations(app.fetchBytes, app.model.id, trace);
+  scope.onEnd(() => activations.end());
+  scope.onEnd(app.themed(scope.store));
+
+  const sections = stages.map((stage, number) => Object.assign(stageSection(stage, number, (open) => scope.set({ open })), { stage, near: false, stale: true, request: 0 }));
+  const context = (stage) => Object.assign(new Context(activations, trace, scope.state, stage), { pick: (_, row) => choose(stage.tower === "encoder" ? "source" : "inputs", row) });
+  const choose = (sequence, index) => scope.set(sequence === "source" && trace.family !== "gpt" ? { token: index } : { row: index });
+  const here = () => stages[scope.state.stage];
+
+  const point = (sequence, index) => {
+    strip.point(sequence, index);
+    for (const section of sections) if (section.near) section.point(sequence, index);
+  };
+  const wide = trace.model.d_model / trace.model.n_heads;
+  const pick = ({ picks, sequences }, row, column) => {
+    const own = sequences[0] === null ? {} : sequences[0] === "source" ? { token: row } : { row };
+    scope.set({
+      number: () => ({ ...own, number: column }),
+      key: () => ({ ...own, key: { sequence: sequences[1], index: column } }),
+      keyRow: () => ({ key: { sequence: sequences[0], index: row }, number: column }),
+      joined: () => ({ ...own, head: Math.floor(column / wide), number: column % wide }),
+      layer: () => ({ layer: Math.max(0, Math.min(depth(trace), row) - 1), number: column }),
+    }[picks]?.() ?? own);
+  };
+
+  let drawing = 0;
+  const draw = async (section) => {
+    if (room === 0) return;
+    const request = ++section.request;
+    section.stale = false;
+    drawing++;
+    const { stage } = section;
+    const c = context(stage);
+    try {
+      await activations.need({ names: stage.names(c), row: stage.scores?.(c) ?? null, head: c.head, weights: scope.state.open ? (stage.weights?.(c) ?? []) : [] });
+      if (request !== section.request) return;
+      section.draw(c, scope.state.palette, room, { pick, point });
+      section.fail("");
+      if (scope.state.open) section.sumLines(c);
+      if (stage === here()) scope.beforeNextFrame("highlight", highlight);
+      scope.beforeNextFrame("reach", reach); // sections drawn above may have moved it
+    } catch (error) {
+      if (error.name !== "AbortError") section.fail(error.message);
+    } finally {
+      drawing--;
+    }
+  };
+  const redraw = () => {
+    for (const section of sections) {
+      section.stale = true;
+      if (section.near) draw(section);
+    }
+  };
+  const highlight = () => {
+    const c = context(here());
+    const known = activations.arrays.has(activations.key(`${c.p}.weights`, c.head));
+    const { columns, data } = known ? c.at("weights") : {};
+    const shares = known ? { sequence: c.keySequence, weights: data.subarray(c.row * columns, (c.row + 1) * columns) } : null;
+    strip.highlight({ chosen: { source: scope.state.token, inputs: scope.state.row }, active: c.sequence, shares, palette: scope.state.palette });
+  };
+
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      const section = sections.find(({ node }) => node === target);
+      section.near = isIntersecting;
+      if (isIntersecting && section.stale) draw(section);
+    }
+  }, { rootMargin: NEAR });
+
+  const strip = strips(trace, { choose, point });
+  const top = element("section", { class: "walk-top", "aria-label": "Tokenized text" }, strip.node);
+  const { go, reach } = followScroll(scope, sections.map(({ node }) => node), top, () => drawing > 0);
+  const towers = map(stages, (tower) => nLayers(trace, tower), go);
+  top.append(controls(scope, trace, stages, go, context));
+  fill(body, top, element("div", { class: "walk-body" }, towers.node, element("div", { class: "stages" }, ...sections.map(({ node }) => node))));
+  sections.forEach(({ node }) => observer.observe(node));
+  scope.onEnd(() => observer.disconnect());
+  scope.onEnd(() => fill(body));
+  let room = 0; // width of every panel; measured once, as measuring forces a layout
+  scope.measure(body, () => {
+    towers.node.style.setProperty("top", `${top.offsetHeight + 8}px`);
+    room = Math.max(200, sections[0].node.querySelector(".panels").clientWidth);
+    redraw();
+  });
+
+  scope.watch(["layer", "head", "token", "row", "key", "number", "palette"], () => {
+    redraw();
+    scope.beforeNextFrame("highlight", highlight);
+  });
+  scope.watch(["open"], ({ open }) => {
+    for (const section of sections) section.open = open;
+    redraw();
+  });
+  scope.watch(["stage"], ({ stage }) => {
+    towers.mark(stages[stage].box);
+    scope.beforeNextFrame("highlight", highlight);
+  });
+  const remember = ({ layer, head, token, row, key, number, stage, open }) => app.params.set({ stage: stages[stage].id, layer, head, token: trace.family === "gpt" ? null : token, row: trace.family === "bert" ? null : row, key: key && `${key.sequence}.${key.index}`, number, sums: open ? 1 : null });
+  syncUrl(scope, ["layer", "head", "token", "row", "key", "number", "stage", "open"], remember);
+  scope.listen(document, "keydown", (event) => keys(event, scope, trace, stages, go, context));
+  const wanted = stages.findIndex(({ id }) => id === app.params.get("stage"));
+  if (wanted > 0) go(wanted);
+  return () => scope.end();
+}

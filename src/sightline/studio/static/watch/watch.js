@@ -1,0 +1,203 @@
+// Watch: run the model on a text and show every attention head of every layer at every step of the output. Here: the form,
+// its requests, and long texts, which are loaded one layer at a time.
+
+import { element, fill } from "/page/dom.js";
+import { createStore, formatHeads, parseHeads, showTrace, stateFromUrl, syncUrl, urlOf } from "/page/store.js";
+import { readTrace } from "/page/trace.js";
+import { Scope } from "/page/view.js";
+import { extraInputs, requestInput } from "../inputs.js";
+import { layout } from "./layout.js";
+
+const styles = element("link", { rel: "stylesheet", href: "/studio/watch/watch.css" });
+const MAX_AUTOPLAY_STEPS = 40; // longer outputs do not play automatically
+const KINDS = {
+  translation: { label: "Text to translate", verb: "Translate" },
+  chat: { label: "Message", verb: "Reply" },
+  "language-model": { label: "Prompt", verb: "Continue" },
+  "masked-language-model": { label: "Text with [MASK]", verb: "Fill" },
+  classification: { label: "Text to classify", verb: "Classify" },
+};
+const OTHER = { label: "Text", verb: "Run" };
+const WRITES = ["translation", "chat", "language-model"];
+const MAX_QUICK_COST = 2e8; // parameters times characters up to which every head is ablated without asking
+const TOO_MUCH = /more than the limit/;
+const NO_LAYER = /no layer/;
+const TOO_LONG = "This text is too long: even the trace of one layer is too large. Use a shorter text.";
+
+/** Draw the view into an element; return a function that removes it. */
+export function mount(host, app) {
+  const body = element("div", { class: "watch", "aria-busy": "true" });
+  const form = createForm(app.model, app.params, () => load({ plays: true }));
+  const shown = { baseline: null, request: null, store: null, end: () => {} };
+  let pending = new AbortController();
+  document.head.append(styles);
+  const layers = oneLayerAtATime(app.params, () => load({ ablated: shown.store?.state.ablation.ablated ?? parseHeads(app.params.get("ablated")) }));
+  fill(host, form.node, layers.node, body);
+
+  const read = async (body, signal) => readTrace(await app.fetchBytes("/trace", body, { signal }));
+  const fetchTrace = (body, signal) => layers.fetchTrace(body, (slice) => read(slice, signal));
+
+  /** Load the trace of the form's input, with some heads ablated; a pending request is canceled. */
+  async function load({ ablated = [], plays = false, measured = app.params.get("ablation") === "1" } = {}) {
+    pending.abort();
+    const { signal } = (pending = new AbortController());
+    const values = form.values();
+    const requests = requestsFor(app.model, values, measured);
+    const request = () => JSON.stringify([requests.baseline, layers.layer()]);
+    body.ariaBusy = "true";
+    form.problem("");
+    app.params.set({ ...values, ablation: measured ? 1 : null });
+    try {
+      const kept = shown.baseline !== null && shown.request === request();
+      const baseline = kept ? shown.baseline : await fetchTrace(requests.baseline, signal);
+      const [trace, forced] = ablated.length === 0 ? [baseline, null] : await Promise.all([
+        fetchTrace(requests.ablated(groupByAttention(ablated)), signal),
+        read(requests.forced(baseline, groupByAttention(ablated)), signal),
+      ]);
+      if (signal.aborted) return;
+      Object.assign(shown, { baseline, request: request() });
+      draw(trace, { ablated, forced, baseline }, { plays, kept });
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      form.problem(error.message);
+    }
+    if (!signal.aborted) body.ariaBusy = "false";
+  }
+
+  function draw(trace, ablation, { plays, kept }) {
+    const { store } = shown;
+    if (store === null) return open(trace, ablation);
+    const { step } = store.state;
+    store.set({ ablation });
+    showTrace(store, trace);
+    if (kept) store.set({ step: Math.max(0, Math.min(step, trace.steps.length - 1)) });
+    const moves = plays && trace.steps.length <= MAX_AUTOPLAY_STEPS && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (moves && trace.steps.length > 1) store.set({ playing: true });
+  }
+
+  function open(trace, ablation) {
+    const store = createStore(trace, { ...stateFromUrl(app.params, trace), ablation });
+    const acts = { ablate: (ablated) => load({ ablated }), measure: () => load({ ablated: store.state.ablation.ablated, measured: true }) };
+    const scope = new Scope(store);
+    scope.onEnd(app.themed(store));
+    layout(body, scope, acts);
+    syncUrl(scope, ["heads", "step", "unit", "picture", "ablation"], (state) => app.params.set({ ...urlOf(state), ablated: formatHeads(state.ablation.ablated) || null }));
+    Object.assign(shown, { store, end: () => scope.end() });
+  }
+
+  load({ ablated: parseHeads(app.params.get("ablated")) });
+  return () => {
+    pending.abort();
+    shown.end();
+    styles.remove();
+    fill(host);
+  };
+}
+
+/** Create the form: {node, values, problem}, the current values and a function that shows an error. */
+function createForm(model, params, submit) {
+  const { label, verb } = KINDS[model.task] ?? OTHER;
+  const text = element("input", { type: "text", "aria-label": label, placeholder: `${label} …`, autocomplete: "off", spellcheck: "false", dir: "auto" });
+  text.value = params.get("text") ?? model.example.text;
+  const writes = WRITES.includes(model.task);
+  const isLM = model.task === "language-model";
+  const to = model.languages.length > 1 ? select("To", model.languages.map((language) => [language, languageName(language)]), params.get("to") ?? model.example.to) : null;
+  const beam = writes ? select("Beam", [["1", "1"], ["4", "4"], ["8", "8"]], params.get("beam") ?? (isLM ? "1" : "4"), "Beam size: hypotheses kept at each step") : null;
+  const length = isLM ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), params.get("length") ?? "20", "Maximum number of new tokens") : null;
+  const { within, below, values } = extraInputs(model, params, submit);
+  const problem = element("p", { class: "problem", role: "alert" });
+  const go = element("button", { type: "submit", class: "main" }, verb);
+  const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, within, ...[to, beam, length].map((one) => one?.node), go);
+  const value = (one) => one?.input.value ?? null;
+  return {
+    node: element("div", {}, node, below, problem),
+    values: () => ({ text: text.value, to: value(to), beam: value(beam), length: value(length), ...values() }),
+    problem: (message) => fill(problem, message),
+  };
+}
+
+function select(label, options, chosen, title = null) {
+  const input = element("select", { "aria-label": label }, ...options.map(([value, name]) => element("option", { value }, name)));
+  const there = options.some(([value]) => value === chosen);
+  input.value = there ? chosen : options[0][0];
+  return { input, node: element("label", { class: "choice", title }, `${label} `, input) };
+}
+
+/** The name of a language, if the browser knows it. */
+function languageName(language) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(language);
+  } catch {
+    return language;
+  }
+}
+
+/** Return the bodies of the requests to /trace for the values of the form. */
+function requestsFor(model, values, measured) {
+  const { to, beam, length } = values;
+  const given = { model: model.id, input: requestInput(values), format: "drawing", ...(to === null ? {} : { to }) };
+  const generation = { ...(beam === null ? {} : { beam_size: Number(beam), hypotheses: Number(beam) > 1 }), ...(length === null ? {} : { max_tokens: Number(length) }) };
+  const ablation = measured || model.parameters * [given.input].flat().join("").length < MAX_QUICK_COST;
+  return {
+    baseline: { ...given, ...generation, head_ablation: ablation },
+    ablated: (heads) => ({ ...given, ...generation, ablate_heads: heads, head_ablation: ablation }),
+    // Score the original output with ablated heads: forced on a generator; a Bert predicts the same positions anyway.
+    forced: (baseline, heads) => ({ ...given, ablate_heads: heads, layers: [0], heads: [0], logit_lens: false, candidates: 100, ...(beam === null ? {} : { target: baseline.target.text }) }),
+  };
+}
+
+/** Return heads as in a request: {attention: [numbers]}. */
+function groupByAttention(heads) {
+  const found = {};
+  for (const { name, head } of heads) (found[name] ??= []).push(head);
+  return found;
+}
+
+/** Create the layer selector: {node, fetchTrace, layer}; `changed` is called when another layer is selected. */
+function oneLayerAtATime(params, changed) {
+  const choose = () => {
+    layer = Number(input.value);
+    changed();
+  };
+  const input = element("select", { on: { change: choose } });
+  const node = element("p", { class: "earlier", hidden: true }, "This text is long: one layer is loaded at a time. ", element("label", { class: "choice" }, "Layer ", input));
+  let layer = Math.max(0, Math.floor(Number(params.get("layer") ?? 0))) || 0;
+  let long = null; // the request that was too large
+
+  /** Fetch the trace of all layers, or of one. */
+  async function fetchTrace(request, fetch) {
+    const key = JSON.stringify([request.input, request.max_tokens]);
+    try {
+      if (key !== long) {
+        const trace = await fetch(request);
+        [node.hidden, long] = [true, null];
+        params.set({ layer: null });
+        return trace;
+      }
+    } catch (error) {
+      if (!TOO_MUCH.test(error.message)) throw error;
+    }
+    try {
+      const trace = await fetch({ ...request, layers: [layer] }).catch((error) => {
+        if (!NO_LAYER.test(error.message)) throw error;
+        layer = 0; // the URL was of another model
+        return fetch({ ...request, layers: [layer] });
+      });
+      long = key;
+      offer(trace.model);
+      return trace;
+    } catch (error) {
+      throw TOO_MUCH.test(error.message) ? new Error(TOO_LONG) : error;
+    }
+  }
+
+  function offer({ n_layers: all, n_encoder_layers: read, n_decoder_layers: written }) {
+    const count = all ?? Math.min(read, written);
+    if (input.options.length !== count) fill(input, ...Array.from({ length: count }, (_, at) => element("option", { value: at }, at)));
+    input.value = layer;
+    node.hidden = false;
+    params.set({ layer });
+  }
+
+  return { node, fetchTrace, layer: () => (long === null ? null : layer) };
+}
