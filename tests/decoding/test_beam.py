@@ -1,4 +1,4 @@
-""" """
+"""A beam finds the best texts there are, stops without changing any result, and can tell how it found them."""
 
 import dataclasses
 import itertools
@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings, Request, beam, search, search_beams
+from sightline.decoding.beam import allocate_beam
 from sightline.decoding.interfaces import run_search
 from sightline.decoding.sequential import SequentialSearch, greedy_tokens
 from sightline.decoding.settings import contains
@@ -253,6 +254,25 @@ def test_dynamic_beam_allocation_finds_better_positions_for_forced_words(monkeyp
     allocated = total()
     monkeypatch.setattr(beam, "allocate_beam", lambda banks: list(range(len(banks))))
     assert allocated > total() + 4
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(1, 12))
+def test_beam_slots_are_shared_as_evenly_as_the_banks_allow(banks, count):
+    order = allocate_beam(banks)
+    assert sorted(order) == list(range(len(banks)))
+    assert order[0] == 0
+    slots = {bank: sum(banks[rank] == bank for rank in order[:count]) for bank in set(banks)}
+    waiting = [bank for bank in slots if slots[bank] < banks.count(bank)]
+    for bank in waiting:
+        assert slots[bank] >= max(slots.values()) - 1
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_bank_places_its_best_first(banks):
+    order = allocate_beam(banks)
+    for bank in set(banks):
+        ranks = [rank for rank in order if banks[rank] == bank]
+        assert ranks == sorted(ranks)
 
 
 def test_coverage_without_attention_is_refused():

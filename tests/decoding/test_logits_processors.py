@@ -1,3 +1,5 @@
+"""Each rule forbids what it should and nothing else."""
+
 import math
 
 import pytest

@@ -1,4 +1,4 @@
-""" """
+"""Requests that cannot be fulfilled are refused before the first step, and forced words always find room."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings, Request, search
 from sightline.decoding.logits_processors import keep_room
-from sightline.decoding.request import LexicalConstraints, allocate_beam
-from sightline.decoding.settings import contains, drop_contained
+from sightline.decoding.request import LexicalConstraints, drop_contained
+from sightline.decoding.settings import contains
 from sightline.errors import InputError
 
 from .toy import END, START, Toy
@@ -120,22 +120,3 @@ def test_the_end_is_allowed_exactly_when_nothing_is_missing(wanted, ids):
         torch.zeros(1, V + 1), history, constraints, remaining=torch.tensor([99]), end_ids=torch.tensor([V])
     )
     assert (scores[0, V] == 0) == all(contains(ids, sequence) for sequence in wanted)
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(1, 12))
-def test_beam_slots_are_shared_as_evenly_as_the_banks_allow(banks, count):
-    order = allocate_beam(banks)
-    assert sorted(order) == list(range(len(banks)))
-    assert order[0] == 0
-    slots = {bank: sum(banks[rank] == bank for rank in order[:count]) for bank in set(banks)}
-    waiting = [bank for bank in slots if slots[bank] < banks.count(bank)]
-    for bank in waiting:
-        assert slots[bank] >= max(slots.values()) - 1
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
-def test_bank_places_its_best_first(banks):
-    order = allocate_beam(banks)
-    for bank in set(banks):
-        ranks = [rank for rank in order if banks[rank] == bank]
-        assert ranks == sorted(ranks)

@@ -1,4 +1,4 @@
-""" """
+"""Greedy search and sampling, row by row: what is chosen, when a text ends, and what the seeds decide."""
 
 import dataclasses
 import inspect

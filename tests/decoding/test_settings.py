@@ -1,3 +1,5 @@
+"""Decoding settings survive JSON, and impossible ones are refused by name."""
+
 import dataclasses
 import json
 

@@ -1,24 +1,13 @@
 """Beam search: the best few hypotheses of each sentence, extended together.
 
-Shapes: B sentences, K live hypotheses each, N candidates each, best first. Row `sentence * K + beam`.
-
-**Pruning.** Live hypotheses of one sentence are equally long, so they are pruned by log-probability alone; length and
-coverage penalty (Wu et al. 2016, eq. 14) rank the complete ones. A hypothesis that reaches the length limit without an
-end token counts as complete, with the same score.
-
-**Finishing.** A candidate that ends is a result only if it is among the best K candidates; the beam is then filled up
-to K with candidates that do not end, so that results never take a slot from a hypothesis that could become better.
-
-**Early stopping** changes no result. Let r ≤ 0 be the ranking log-probability of a live hypothesis, L the limit of its
-sentence, lp(n) = ((5 + n) / 6)^α with α ≥ 0. Every token adds a term ≤ 0, so any extension of n ≤ L tokens has
-r' ≤ r ≤ 0. As lp never decreases, r' / lp(n) ≤ r' / lp(L) ≤ r / lp(L) (α = 0: lp = 1 and this is r' ≤ r). The coverage
-term is ≤ 0. So no descendant scores above r / lp(L), and the likeliest live hypothesis has the largest such bound.
-Rounding is monotone, so it holds for floating-point numbers as well. Once the n_best-th result reaches that bound, no
-later one can score higher, and in a tie the earlier result ranks first.
+Shapes: B open sentences, K live hypotheses each (1 before the first step), R = B K rows, N candidates per sentence,
+best first. Row `sentence * K + beam`.
 """
 
 import bisect
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -27,16 +16,19 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sightline.decoding.interfaces import FinishReason, Hypothesis, NextInputs, State, Step, is_identity, run_search
-from sightline.decoding.logits_processors import (
-    LogitsProcessors,
-    best_tokens,
+from sightline.decoding.interfaces import (
+    FinishReason,
+    Hypothesis,
+    NextInputs,
+    State,
+    Step,
     coverage_penalty,
+    is_identity,
     length_penalty,
-    log_probabilities,
+    run_search,
 )
-from sightline.decoding.request import LexicalConstraints, Request, allocate_beam
-from sightline.decoding.sequential import no_token_allowed
+from sightline.decoding.logits_processors import LogitsProcessors, best_tokens, log_probabilities, no_token_allowed
+from sightline.decoding.request import LexicalConstraints, Request
 from sightline.errors import SettingsError
 
 Fate: TypeAlias = Literal["alive", "finished", "pruned"]
@@ -59,7 +51,7 @@ class BeamNode:
 
 @dataclass(frozen=True)
 class BeamHistory:
-    """All steps of one sentence; a node is addressed by its step and its index there."""
+    """The tree of all considered hypotheses of one sentence; a node is addressed by its step and its index there."""
 
     steps: tuple[tuple[BeamNode, ...], ...]
     endings: tuple[tuple[int, int], ...]
@@ -75,26 +67,25 @@ class BeamHistory:
         return nodes[::-1]
 
 
-@dataclass
-class FinishedHypotheses:
-    """At most `size` hypotheses, best first, the earlier one first in a tie."""
+@dataclass(frozen=True)
+class BeamResult:
+    """The results of each sentence, best first, and the history of the search."""
 
-    size: int
-    hypotheses: list[Hypothesis] = field(default_factory=list)
-    endings: list[tuple[int, int]] = field(default_factory=list)
-    """For each, the step at which it finished and its rank among the candidates there."""
+    hypotheses: list[list[Hypothesis]]
+    histories: list[BeamHistory]
+    """One per sentence with `keep_history`, else empty."""
 
-    @property
-    def worst(self) -> float:
-        """The score that a new hypothesis must exceed to be added."""
-        return self.hypotheses[-1].score if len(self.hypotheses) == self.size else -math.inf
 
-    def add(self, hypothesis: Hypothesis, ending: tuple[int, int]) -> None:
-        """Insert a hypothesis by its score and drop the last if there are now too many."""
-        index = bisect.bisect_right(self.hypotheses, -hypothesis.score, key=lambda other: -other.score)
-        self.hypotheses.insert(index, hypothesis)
-        self.endings.insert(index, ending)
-        del self.hypotheses[self.size :], self.endings[self.size :]
+def search_beams(
+    step: Step, state: State, request: Request, *, keep_history: bool = False, stop_early: bool = True
+) -> BeamResult:
+    """Return the `n_best` hypotheses of each sentence; decided sentences are dropped from the batch.
+
+    `stop_early=False` continues to the length limit; it exists to show that the results are the same.
+    """
+    search = BeamSearch(request, keep_history=keep_history, stop_early=stop_early)
+    run_search(search, step, state)
+    return BeamResult(search.hypotheses, search.histories)
 
 
 @dataclass(frozen=True)
@@ -132,6 +123,226 @@ class Candidates:
         parents = torch.where(filled, picked.parents, picked.parents[:, :1])
         tokens = torch.where(filled, picked.tokens, picked.tokens[:, :1])
         return Candidates(totals, parents, tokens), ranks
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of all open sentences: the candidates, and which of them finish or survive.
+
+    A candidate is addressed by group (an open sentence) and rank (among its candidates, best first).
+    """
+
+    candidates: Candidates
+    survivors: Candidates
+    survivor_ranks: Int[Tensor, "B K"]
+    """Ranks of the survivors among the candidates."""
+    log_probabilities: Float[Tensor, "R V"]
+    coverage: Float[Tensor, "R"]
+    """Coverage penalty of the candidates that extend a row."""
+    length: int
+    """Number of tokens of each candidate."""
+    alpha: float
+    finished: dict[tuple[int, int], FinishReason] = field(default_factory=dict)
+    """The candidates that are complete, by (group, rank), and why."""
+
+    def parent(self, group: int, rank: int) -> int:
+        """Return the row that a candidate extends."""
+        return int(self.candidates.parents[group, rank])
+
+    def token(self, group: int, rank: int) -> int:
+        """Return the newest token of a candidate."""
+        return int(self.candidates.tokens[group, rank])
+
+    def log_probability(self, group: int, rank: int) -> float:
+        """Return the model's log-probability of the newest token."""
+        return float(self.log_probabilities[self.parent(group, rank), self.token(group, rank)])
+
+    def score(self, group: int, rank: int) -> float:
+        """Return the score by which a candidate is ranked once complete."""
+        total = float(self.candidates.totals[group, rank])
+        return total / length_penalty(self.length, self.alpha) + float(self.coverage[self.parent(group, rank)])
+
+
+class BeamSearch:
+    """Beam search over the sentences of a request: live hypotheses of the open ones, results of all.
+
+    **Pruning.** Live hypotheses of one sentence are equally long, so they are pruned by log-probability alone; length
+    and coverage penalty (Wu et al. 2016, eq. 14) rank the complete ones. A hypothesis that reaches the length limit
+    without an end token counts as complete, with the same score.
+
+    **Finishing.** A candidate that ends is a result only if it is among the best K candidates; the beam is then filled
+    up to K with candidates that do not end, so that results never take a slot from a hypothesis that could become
+    better.
+
+    **Early stopping** changes no result: see `_is_decided`.
+    """
+
+    def __init__(self, request: Request, *, keep_history: bool = False, stop_early: bool = True) -> None:
+        count, device = len(request.contexts), torch.device(request.device)
+        self.request = request
+        self.settings = request.settings
+        self.stop_early = stop_early
+        self.limits = request.limits
+        self.processors = LogitsProcessors(request)
+        self.results = [FinishedHypotheses(request.settings.n_best) for _ in range(count)]
+        self.writers = [HistoryWriter() for _ in range(count)] if keep_history else []
+        self.open_sentences = list(range(count))
+        self.sentences = torch.arange(count, device=device)  # R: the sentence of each row
+        self.totals = torch.zeros(count, 1, dtype=torch.float64, device=device)  # B K
+        self.generated = self.sentences.new_empty(count, 0)  # R T
+        self.token_log_probabilities = torch.empty(count, 0, device=device)  # R T
+        self.attention: Tensor | None = None  # R S: total attention to each source position so far
+
+    def begin(self) -> NextInputs:
+        """Return the first inputs: the last context id of each sentence."""
+        return NextInputs(None, self.sentences.new_tensor([context[-1] for context in self.request.contexts]))
+
+    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> None:
+        """Process the output of one step; no token is final yet, since any hypothesis may still be pruned."""
+        length = self.generated.size(1)
+        if length == 0:
+            self.request.check_vocabulary(logits.size(1))
+        log_probs = log_probabilities(logits, sentences=self.sentences, length=length)
+        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
+        self._accumulate_attention(attention)
+        step = self._make_step(self._propose(scores), log_probs)
+        self._finish_survivors(step)
+        self._collect(step)
+        for group, sentence in enumerate(self.open_sentences if self.writers else ()):
+            self.writers[sentence].add(step, group)
+        self.step = step
+
+    def advance(self) -> NextInputs:
+        """Close the decided sentences; continue all others with their survivors."""
+        step, n_rows = self.step, len(self.sentences)
+        best = step.survivors.totals.amax(dim=1).tolist()
+        groups = []
+        for group, sentence in enumerate(self.open_sentences):
+            if not self._is_decided(sentence, best[group], step.length):
+                groups.append(group)
+            elif not self.results[sentence].hypotheses:
+                raise no_token_allowed(sentence, step.length - 1)
+        survivors = step.survivors if len(groups) == len(self.open_sentences) else step.survivors.of(groups)
+        self.open_sentences = [self.open_sentences[group] for group in groups]
+        self.totals = survivors.totals
+        rows, tokens = survivors.parents.flatten(), survivors.tokens.flatten()
+        self.sentences = self.sentences.index_select(0, rows)
+        self.generated = torch.cat([self.generated.index_select(0, rows), tokens[:, None]], dim=1)
+        before, newest = self.token_log_probabilities.index_select(0, rows), step.log_probabilities[rows, tokens]
+        self.token_log_probabilities = torch.cat([before, newest[:, None]], dim=1)
+        if self.attention is not None:
+            self.attention = self.attention.index_select(0, rows)
+        return NextInputs(None if is_identity(rows, n_rows) else rows, tokens)
+
+    @property
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The results of each sentence, best first."""
+        return [results.hypotheses for results in self.results]
+
+    @property
+    def histories(self) -> list[BeamHistory]:
+        """The history of each sentence, if kept."""
+        return [writer.history(self.results[i].endings) for i, writer in enumerate(self.writers)]
+
+    def _accumulate_attention(self, attention: Float[Tensor, "R S"] | None) -> None:
+        """Add the attention of this step, if the coverage penalty needs it."""
+        if not self.settings.coverage_penalty:
+            return
+        if attention is None:
+            raise SettingsError("coverage_penalty needs a model with attention to the source; set it to 0")
+        self.attention = attention.double() if self.attention is None else self.attention + attention
+
+    def _propose(self, scores: Float[Tensor, "R V"]) -> Candidates:
+        width = self.settings.beam_size
+        per_row = width + len(self.processors.end_ids)  # so that each row alone could fill the beam without ends
+        if self.processors.constraints is None:
+            return propose(scores, self.totals, per_row=per_row, at_least=width)
+        return propose_constrained(
+            scores,
+            self.totals,
+            per_row=per_row,
+            at_least=width,
+            constraints=self.processors.constraints,
+            generated=self.generated,
+        )
+
+    def _make_step(self, candidates: Candidates, log_probs: Float[Tensor, "R V"]) -> BeamStep:
+        """Split the candidates into those that end and those that form the next beam."""
+        width = self.settings.beam_size
+        ends = torch.isin(candidates.tokens, self.processors.end_ids) & candidates.alive()
+        survivors, ranks = candidates.survivors(ends, width)
+        step = BeamStep(
+            candidates=candidates,
+            survivors=survivors,
+            survivor_ranks=ranks,
+            log_probabilities=log_probs,
+            coverage=self._coverage(),
+            length=self.generated.size(1) + 1,
+            alpha=self.settings.length_penalty,
+        )
+        for group, rank in ends[:, :width].nonzero().tolist():
+            step.finished[group, rank] = "eos"
+        return step
+
+    def _coverage(self) -> Float[Tensor, "R"]:
+        """Return the coverage penalty of each row's continuations."""
+        if self.attention is None:
+            return self.totals.new_zeros(len(self.sentences))
+        mask = None if self.request.source_mask is None else self.request.source_mask[self.sentences]
+        return coverage_penalty(self.attention, mask, self.settings.coverage_penalty)
+
+    def _finish_survivors(self, step: BeamStep) -> None:
+        """Finish the survivors that contain a stop string, and all of a sentence that reached its length limit."""
+        for group, sentence in enumerate(self.open_sentences):
+            at_limit = step.length >= self.limits[sentence]
+            if not at_limit and not self.settings.stop:
+                continue
+            for beam in step.survivors.alive()[group].nonzero()[:, 0].tolist():
+                rank = int(step.survivor_ranks[group, beam])
+                if self.settings.stop and self.request.contains_stop(self._ids(step, group, rank)):
+                    step.finished[group, rank] = "stop"
+                    step.survivors.totals[group, beam] = -math.inf  # its slot in the beam stays empty
+                elif at_limit:
+                    step.finished[group, rank] = "length"
+
+    def _collect(self, step: BeamStep) -> None:
+        """Add the finished candidates to the results of their sentences."""
+        for (group, rank), finish_reason in step.finished.items():
+            results, score = self.results[self.open_sentences[group]], step.score(group, rank)
+            if score <= results.worst:
+                continue
+            before: list[float] = self.token_log_probabilities[step.parent(group, rank)].tolist()
+            token_log_probabilities = (*before, step.log_probability(group, rank))
+            hypothesis = Hypothesis(
+                ids=tuple(self._ids(step, group, rank)),
+                log_probability=sum(token_log_probabilities),
+                score=score,
+                token_log_probabilities=token_log_probabilities,
+                finish_reason=finish_reason,
+            )
+            results.add(hypothesis, (step.length - 1, rank))
+
+    def _ids(self, step: BeamStep, group: int, rank: int) -> list[int]:
+        ids: list[int] = self.generated[step.parent(group, rank)].tolist()
+        return [*ids, step.token(group, rank)]
+
+    def _is_decided(self, sentence: int, best: float, length: int) -> bool:
+        """Tell whether no live hypothesis can change the results of a sentence any more.
+
+        Let r ≤ 0 be the ranking log-probability of a live hypothesis, L the limit of its sentence,
+        lp(n) = ((5 + n) / 6)^α with α ≥ 0. Every token adds a term ≤ 0, so any extension of n ≤ L tokens has
+        r' ≤ r ≤ 0. As lp never decreases, r' / lp(n) ≤ r' / lp(L) ≤ r / lp(L) (α = 0: lp = 1 and this is r' ≤ r). The
+        coverage term is ≤ 0. So no descendant scores above r / lp(L), and the likeliest live hypothesis has the largest
+        such bound. Rounding is monotone, so it holds for floating-point numbers as well. Once the n_best-th result
+        reaches that bound, no later one can score higher, and in a tie the earlier result ranks first.
+        """
+        results, limit = self.results[sentence], self.limits[sentence]
+        if best == -math.inf or length >= limit:
+            return True
+        if self.settings.beam_size == 1:  # the first end decides, as in greedy search: no other hypothesis is left
+            return bool(results.hypotheses)
+        bound = best / length_penalty(limit, self.settings.length_penalty)
+        return self.stop_early and results.worst >= bound
 
 
 def propose(scores: Float[Tensor, "R V"], totals: Float[Tensor, "B K"], *, per_row: int, at_least: int) -> Candidates:
@@ -185,43 +396,49 @@ def _sort(
     return candidates.at(candidates.totals.sort(dim=1, descending=True, stable=True).indices)
 
 
-@dataclass(frozen=True)
-class BeamStep:
-    """Candidates are addressed by group (an open sentence) and rank (among its candidates, best first)."""
+def allocate_beam(banks: Sequence[int]) -> list[int]:
+    """Return the ranks 0, 1, … of candidates, best first, in the order in which they get a slot in the beam.
 
-    candidates: Candidates
-    survivors: Candidates
-    survivor_ranks: Int[Tensor, "B K"]
-    """Ranks of the survivors among the candidates."""
-    log_probabilities: Float[Tensor, "R V"]
-    coverage: Float[Tensor, "R"]
-    """Coverage penalty of the candidates that extend a row."""
-    length: int
-    """Number of tokens of each candidate."""
-    alpha: float
-    finished: dict[tuple[int, int], FinishReason] = field(default_factory=dict)
-    """The candidates that are complete, by (group, rank), and why."""
+    Dynamic beam allocation (Post & Vilar 2018, 3.2): a bank holds the candidates that have satisfied equally much of
+    the constraints. Each bank in turn places its best candidate, the most advanced bank first, then its second and so
+    on, so that the beam is filled neither by likely candidates that postpone the constraints nor by unlikely ones that
+    satisfy them. The first slot goes to the best of all: a beam of one is greedy here too.
+    """
+    placed: Counter[int] = Counter()
+    order = []
+    for rank, bank in enumerate(banks):
+        order.append((placed[bank], rank != 0, -bank, rank))
+        placed[bank] += 1
+    return [rank for *_, rank in sorted(order)]
 
-    def parent(self, group: int, rank: int) -> int:
-        """Return the row that a candidate extends."""
-        return int(self.candidates.parents[group, rank])
 
-    def token(self, group: int, rank: int) -> int:
-        """Return the newest token of a candidate."""
-        return int(self.candidates.tokens[group, rank])
+@dataclass
+class FinishedHypotheses:
+    """The best complete hypotheses of one sentence so far, at most `size`; in a tie the earlier one first."""
 
-    def log_probability(self, group: int, rank: int) -> float:
-        """Return the model's log-probability of the newest token."""
-        return float(self.log_probabilities[self.parent(group, rank), self.token(group, rank)])
+    size: int
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    endings: list[tuple[int, int]] = field(default_factory=list)
+    """For each, the step at which it finished and its rank among the candidates there."""
 
-    def score(self, group: int, rank: int) -> float:
-        """Return the score by which a candidate is ranked once complete."""
-        total = float(self.candidates.totals[group, rank])
-        return total / length_penalty(self.length, self.alpha) + float(self.coverage[self.parent(group, rank)])
+    @property
+    def worst(self) -> float:
+        """The score that a new hypothesis must exceed to be added."""
+        return self.hypotheses[-1].score if len(self.hypotheses) == self.size else -math.inf
+
+    def add(self, hypothesis: Hypothesis, ending: tuple[int, int]) -> None:
+        """Insert a hypothesis by its score and drop the last if there are now too many."""
+        index = bisect.bisect_right(self.hypotheses, -hypothesis.score, key=lambda other: -other.score)
+        self.hypotheses.insert(index, hypothesis)
+        self.endings.insert(index, ending)
+        del self.hypotheses[self.size :], self.endings[self.size :]
 
 
 class HistoryWriter:
-    """Tracks the node of each live hypothesis, so that the nodes of the next step find their parents."""
+    """Records the history of one sentence during its search.
+
+    It tracks the node of each live hypothesis, so that the nodes of the next step find their parents.
+    """
 
     def __init__(self) -> None:
         self.steps: list[tuple[BeamNode, ...]] = []
@@ -264,191 +481,3 @@ def _fates(step: BeamStep, group: int) -> dict[int, Fate]:
     fates |= {rank: "alive" for rank, alive in zip(survivor_ranks, is_alive, strict=True) if alive}
     fates |= {rank: "finished" for other, rank in step.finished if other == group}
     return fates
-
-
-@dataclass(frozen=True)
-class BeamResult:
-    """The results of each sentence, best first, and the history of the search."""
-
-    hypotheses: list[list[Hypothesis]]
-    histories: list[BeamHistory]
-    """One per sentence with `keep_history`, else empty."""
-
-
-def search_beams(
-    step: Step, state: State, request: Request, *, keep_history: bool = False, stop_early: bool = True
-) -> BeamResult:
-    """Return the `n_best` hypotheses of each sentence; decided sentences are dropped from the batch.
-
-    The first step has one row per sentence, all others K adjacent rows: row `sentence * K + beam`.
-    `stop_early=False` continues to the length limit; it exists to show that the results are the same.
-    """
-    search = BeamSearch(request, keep_history=keep_history, stop_early=stop_early)
-    run_search(search, step, state)
-    return BeamResult(search.hypotheses, search.histories)
-
-
-class BeamSearch:
-    """Beam search over the sentences of a request: live hypotheses of the open ones, results of all.
-
-    Shapes: B open sentences, K live hypotheses of each (1 before the first step), R = B K rows.
-    """
-
-    def __init__(self, request: Request, *, keep_history: bool = False, stop_early: bool = True) -> None:
-        count, device = len(request.contexts), torch.device(request.device)
-        self.request = request
-        self.settings = request.settings
-        self.stop_early = stop_early
-        self.limits = request.limits
-        self.processors = LogitsProcessors(request)
-        self.results = [FinishedHypotheses(request.settings.n_best) for _ in range(count)]
-        self.writers = [HistoryWriter() for _ in range(count)] if keep_history else []
-        self.open_sentences = list(range(count))
-        self.sentences = torch.arange(count, device=device)  # R: the sentence of each row
-        self.totals = torch.zeros(count, 1, dtype=torch.float64, device=device)  # B K
-        self.generated = self.sentences.new_empty(count, 0)  # R T
-        self.token_log_probabilities = torch.empty(count, 0, device=device)  # R T
-        self.attention: Tensor | None = None  # R S: total attention to each source position so far
-
-    def begin(self) -> NextInputs:
-        """Return the first inputs: the last context id of each sentence."""
-        return NextInputs(None, self.sentences.new_tensor([context[-1] for context in self.request.contexts]))
-
-    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> None:
-        """Process the output of one step; no token is final yet, since any hypothesis may still be pruned."""
-        length = self.generated.size(1)
-        if length == 0:
-            self.request.check_vocabulary(logits.size(1))
-        log_probs = log_probabilities(logits, sentences=self.sentences, length=length)
-        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
-        self._accumulate_attention(attention)
-        step = self._make_step(self._propose(scores), log_probs)
-        self._finish_survivors(step)
-        self._collect(step)
-        for group, sentence in enumerate(self.open_sentences if self.writers else ()):
-            self.writers[sentence].add(step, group)
-        self.step = step
-
-    @property
-    def hypotheses(self) -> list[list[Hypothesis]]:
-        """The results of each sentence, best first."""
-        return [results.hypotheses for results in self.results]
-
-    @property
-    def histories(self) -> list[BeamHistory]:
-        """The history of each sentence, if kept."""
-        return [writer.history(self.results[i].endings) for i, writer in enumerate(self.writers)]
-
-    def _accumulate_attention(self, attention: Float[Tensor, "R S"] | None) -> None:
-        """Add the attention of this step, if the coverage penalty needs it."""
-        if not self.settings.coverage_penalty:
-            return
-        if attention is None:
-            raise SettingsError("coverage_penalty needs a model with attention to the source; set it to 0")
-        self.attention = attention.double() if self.attention is None else self.attention + attention
-
-    def _coverage(self) -> Float[Tensor, "R"]:
-        """Return the coverage penalty of each row's continuations."""
-        if self.attention is None:
-            return self.totals.new_zeros(len(self.sentences))
-        mask = None if self.request.source_mask is None else self.request.source_mask[self.sentences]
-        return coverage_penalty(self.attention, mask, self.settings.coverage_penalty)
-
-    def _propose(self, scores: Float[Tensor, "R V"]) -> Candidates:
-        width = self.settings.beam_size
-        per_row = width + len(self.processors.end_ids)  # so that each row alone could fill the beam without ends
-        if self.processors.constraints is None:
-            return propose(scores, self.totals, per_row=per_row, at_least=width)
-        return propose_constrained(
-            scores,
-            self.totals,
-            per_row=per_row,
-            at_least=width,
-            constraints=self.processors.constraints,
-            generated=self.generated,
-        )
-
-    def _make_step(self, candidates: Candidates, log_probs: Float[Tensor, "R V"]) -> BeamStep:
-        """Split the candidates into those that end and those that form the next beam."""
-        width = self.settings.beam_size
-        ends = torch.isin(candidates.tokens, self.processors.end_ids) & candidates.alive()
-        survivors, ranks = candidates.survivors(ends, width)
-        step = BeamStep(
-            candidates=candidates,
-            survivors=survivors,
-            survivor_ranks=ranks,
-            log_probabilities=log_probs,
-            coverage=self._coverage(),
-            length=self.generated.size(1) + 1,
-            alpha=self.settings.length_penalty,
-        )
-        for group, rank in ends[:, :width].nonzero().tolist():
-            step.finished[group, rank] = "eos"
-        return step
-
-    def _finish_survivors(self, step: BeamStep) -> None:
-        """Finish the survivors that contain a stop string, and all of a sentence that reached its length limit."""
-        for group, sentence in enumerate(self.open_sentences):
-            at_limit = step.length >= self.limits[sentence]
-            if not at_limit and not self.settings.stop:
-                continue
-            for beam in step.survivors.alive()[group].nonzero()[:, 0].tolist():
-                rank = int(step.survivor_ranks[group, beam])
-                if self.settings.stop and self.request.contains_stop(self._ids(step, group, rank)):
-                    step.finished[group, rank] = "stop"
-                    step.survivors.totals[group, beam] = -math.inf  # its slot in the beam stays empty
-                elif at_limit:
-                    step.finished[group, rank] = "length"
-
-    def _ids(self, step: BeamStep, group: int, rank: int) -> list[int]:
-        ids: list[int] = self.generated[step.parent(group, rank)].tolist()
-        return [*ids, step.token(group, rank)]
-
-    def _collect(self, step: BeamStep) -> None:
-        """Add the finished candidates to the results of their sentences."""
-        for (group, rank), finish_reason in step.finished.items():
-            results, score = self.results[self.open_sentences[group]], step.score(group, rank)
-            if score <= results.worst:
-                continue
-            before: list[float] = self.token_log_probabilities[step.parent(group, rank)].tolist()
-            token_log_probabilities = (*before, step.log_probability(group, rank))
-            hypothesis = Hypothesis(
-                ids=tuple(self._ids(step, group, rank)),
-                log_probability=sum(token_log_probabilities),
-                score=score,
-                token_log_probabilities=token_log_probabilities,
-                finish_reason=finish_reason,
-            )
-            results.add(hypothesis, (step.length - 1, rank))
-
-    def advance(self) -> NextInputs:
-        """Close the decided sentences; continue all others with their survivors."""
-        step, n_rows = self.step, len(self.sentences)
-        best = step.survivors.totals.amax(dim=1).tolist()
-        groups = []
-        for group, sentence in enumerate(self.open_sentences):
-            if not self._is_decided(sentence, best[group], step.length):
-                groups.append(group)
-            elif not self.results[sentence].hypotheses:
-                raise no_token_allowed(sentence, step.length - 1)
-        survivors = step.survivors if len(groups) == len(self.open_sentences) else step.survivors.of(groups)
-        self.open_sentences = [self.open_sentences[group] for group in groups]
-        self.totals = survivors.totals
-        rows, tokens = survivors.parents.flatten(), survivors.tokens.flatten()
-        self.sentences = self.sentences.index_select(0, rows)
-        self.generated = torch.cat([self.generated.index_select(0, rows), tokens[:, None]], dim=1)
-        before, newest = self.token_log_probabilities.index_select(0, rows), step.log_probabilities[rows, tokens]
-        self.token_log_probabilities = torch.cat([before, newest[:, None]], dim=1)
-        if self.attention is not None:
-            self.attention = self.attention.index_select(0, rows)
-        return NextInputs(None if is_identity(rows, n_rows) else rows, tokens)
-
-    def _is_decided(self, sentence: int, best: float, length: int) -> bool:
-        """Tell whether no live hypothesis can change the results of a sentence any more."""
-        results, limit = self.results[sentence], self.limits[sentence]
-        if best == -math.inf or length >= limit:
-            return True
-        if self.settings.beam_size == 1:  # the first end decides, as in greedy search: no other hypothesis is left
-            return bool(results.hypotheses)
-        bound = best / length_penalty(limit, self.settings.length_penalty)
-        return self.stop_early and results.worst >= bound

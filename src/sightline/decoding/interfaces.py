@@ -1,20 +1,47 @@
-"""What a search and a model know of each other: the step function, the search protocol, and the resulting hypotheses.
-
-The state (a cache, a hidden vector, a list of ids) is passed in and out and is opaque; a search only reorders its rows.
-Shapes here and in the whole package: R rows, one for each live hypothesis; V vocabulary.
+"""What a search and a model know of each other: the step function, the search protocol, and the scored hypotheses.
 
 A search never calls a model. So it can run alone (`run_search`), step by step (`stream`), or share every step with
-other searches (`ContinuousBatch`).
+other searches (`ContinuousBatch`). Shapes here and in the whole package: R rows, one for each live hypothesis;
+V vocabulary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sightline.decoding.request import Request
+
+
+@runtime_checkable
+class State(Protocol):
+    """A model's state after the tokens it has seen, one row per hypothesis.
+
+    It (a cache, a hidden vector, a list of ids) is passed in and out and is opaque; a search only reorders its rows.
+    """
+
+    def reorder(self, rows: Int[Tensor, "R2"]) -> "State":
+        """Return the state whose row i is the old row `rows[i]`; rows may be repeated, dropped or permuted.
+
+        A search calls this only when something changes, never with the identity.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """The logits of the next token, the state after the newest one, and the attention to the source, if any."""
+
+    logits: Float[Tensor, "R V"]
+    state: State
+    attention: Float[Tensor, "R S"] | None = None
+
+
+Step: TypeAlias = Callable[[Int[Tensor, "R"], State], StepOutput]
+"""All that a search knows of a model: takes the newest token of each row and the state after all tokens before it."""
 
 FinishReason: TypeAlias = Literal["eos", "length", "stop"]
 """Why a text ended: an end token, the length limit, or a stop string."""
@@ -43,29 +70,23 @@ class Hypothesis:
         return self.ids[:-1] if self.finish_reason == "eos" else self.ids
 
 
-@runtime_checkable
-class State(Protocol):
-    """A model's state after the tokens it has seen, one row per hypothesis."""
-
-    def reorder(self, rows: Int[Tensor, "R2"]) -> "State":
-        """Return the state whose row i is the old row `rows[i]`; rows may be repeated, dropped or permuted.
-
-        A search calls this only when something changes, never with the identity.
-        """
-        ...
+def length_penalty(length: int, alpha: float) -> float:
+    """Return ((5 + length) / 6)^α, the divisor of a log-probability (Wu et al. 2016, eq. 14)."""
+    return float(((5 + length) / 6) ** alpha)
 
 
-@dataclass(frozen=True)
-class StepOutput:
-    """The logits of the next token, the state after the newest one, and the attention to the source, if any."""
+def coverage_penalty(
+    attention: Float[Tensor, "R S"], source_mask: Bool[Tensor, "R S"] | None, beta: float
+) -> Float[Tensor, "R"]:
+    """Return β Σ log min(a, 1) over the total attention a to each source position (Wu et al. 2016, eq. 14).
 
-    logits: Float[Tensor, "R V"]
-    state: State
-    attention: Float[Tensor, "R S"] | None = None
-
-
-Step: TypeAlias = Callable[[Int[Tensor, "R"], State], StepOutput]
-"""Takes the newest token of each row and the state after all tokens before it."""
+    It is never positive. A position without any attention counts as the smallest positive number.
+    """
+    logs = attention.clamp(min=torch.finfo(torch.float32).tiny, max=1).log()
+    if source_mask is not None:
+        logs = logs.masked_fill(~source_mask, 0)
+    # Not `sum`, whose grouping of terms depends on their number: padding would change the last digit.
+    return beta * logs.cumsum(dim=1)[:, -1]
 
 
 @dataclass(frozen=True)
@@ -94,7 +115,10 @@ class StepResult:
 
 @runtime_checkable
 class Search(Protocol):
-    """One kind of decoding, running on the sentences of one request."""
+    """One kind of decoding, running on the sentences of one request.
+
+    It says which rows continue with which tokens, and observes the logits that follow.
+    """
 
     request: Request
 
@@ -116,11 +140,6 @@ class Search(Protocol):
         ...
 
 
-def is_identity(rows: Int[Tensor, "R2"], count: int) -> bool:
-    """Tell whether these are all of `count` rows, in order."""
-    return len(rows) == count and bool((rows.diff(prepend=rows.new_full((1,), -1)) == 1).all())
-
-
 def run_search(search: Search, step: Step, state: State) -> list[list[Hypothesis]]:
     """Run a search to its end and return its results."""
     inputs = search.begin()
@@ -130,3 +149,8 @@ def run_search(search: Search, step: Step, state: State) -> list[list[Hypothesis
         search.observe(output.logits, output.attention)
         inputs, state = search.advance(), output.state
     return search.hypotheses
+
+
+def is_identity(rows: Int[Tensor, "R2"], count: int) -> bool:
+    """Tell whether these are all of `count` rows, in order."""
+    return len(rows) == count and bool((rows.diff(prepend=rows.new_full((1,), -1)) == 1).all())

@@ -1,8 +1,4 @@
-"""Sequential search, one row per text and one token per step: greedy search and sampling.
-
-It pauses after every step, so that the caller can stream the tokens and drop rows. How a token is chosen is given by a
-function.
-"""
+"""Sequential search, one row per text and one token per step: greedy search and sampling."""
 
 import math
 import random
@@ -14,55 +10,35 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.decoding.interfaces import FinishReason, Hypothesis, NextInputs, State, Step, StepResult
+from sightline.decoding.interfaces import (
+    FinishReason,
+    Hypothesis,
+    NextInputs,
+    State,
+    Step,
+    StepResult,
+    length_penalty,
+)
 from sightline.decoding.logits_processors import (
     LogitsProcessors,
     best_tokens,
     keep_min_p,
     keep_top_p,
-    length_penalty,
     log_probabilities,
+    no_token_allowed,
 )
 from sightline.decoding.request import Request
 from sightline.decoding.settings import DecodingSettings
-from sightline.errors import InputError
 
 ChooseTokens: TypeAlias = Callable[[Float[Tensor, "R V"], list[int]], Int[Tensor, "R"]]
 """Takes the processed scores and the numbers of the rows; returns the token of each."""
 
 
-@dataclass
-class _Partial:
-    """A hypothesis that is not complete yet."""
-
-    limit: int
-    ids: list[int] = field(default_factory=list)
-    token_log_probabilities: list[float] = field(default_factory=list)
-    total_score: float = 0.0
-
-    def add(self, token: int, log_prob: float, score: float, request: Request) -> FinishReason | None:
-        """Append one token; return why the text is complete with it, or None if it is not."""
-        self.ids.append(token)
-        self.token_log_probabilities.append(log_prob)
-        self.total_score += score
-        if token in request.end_ids:
-            return "eos"
-        if request.settings.stop and request.contains_stop(self.ids):
-            return "stop"
-        return "length" if len(self.ids) >= self.limit else None
-
-    def finish(self, finish_reason: FinishReason, alpha: float) -> Hypothesis:
-        return Hypothesis(
-            ids=tuple(self.ids),
-            log_probability=sum(self.token_log_probabilities),
-            score=self.total_score / length_penalty(len(self.ids), alpha),
-            token_log_probabilities=tuple(self.token_log_probabilities),
-            finish_reason=finish_reason,
-        )
-
-
 class SequentialSearch:
-    """One row per text; row `sentence * n_samples + i` is the i-th text of a sentence.
+    """A search with one row per text; row `sentence * n_samples + i` is the i-th text of a sentence.
+
+    `choose` takes the next token of each row: greedily, or by sampling. The search pauses after every step, so that the
+    caller can stream the tokens and drop rows.
 
     The result of a row does not depend on the others; finished and dropped rows are removed from the batch and cost
     nothing more.
@@ -125,6 +101,42 @@ class SequentialSearch:
         return found
 
 
+@dataclass
+class _Partial:
+    """A hypothesis that is not complete yet."""
+
+    limit: int
+    ids: list[int] = field(default_factory=list)
+    token_log_probabilities: list[float] = field(default_factory=list)
+    total_score: float = 0.0
+
+    def add(self, token: int, log_prob: float, score: float, request: Request) -> FinishReason | None:
+        """Append one token; return why the text is complete with it, or None if it is not."""
+        self.ids.append(token)
+        self.token_log_probabilities.append(log_prob)
+        self.total_score += score
+        if token in request.end_ids:
+            return "eos"
+        if request.settings.stop and request.contains_stop(self.ids):
+            return "stop"
+        return "length" if len(self.ids) >= self.limit else None
+
+    def finish(self, finish_reason: FinishReason, alpha: float) -> Hypothesis:
+        return Hypothesis(
+            ids=tuple(self.ids),
+            log_probability=sum(self.token_log_probabilities),
+            score=self.total_score / length_penalty(len(self.ids), alpha),
+            token_log_probabilities=tuple(self.token_log_probabilities),
+            finish_reason=finish_reason,
+        )
+
+
+def _pick(values: Float[Tensor, "R V"], tokens: Int[Tensor, "R"]) -> list[float]:
+    """Return the value of one token in each row."""
+    picked: list[float] = values.gather(1, tokens[:, None])[:, 0].tolist()
+    return picked
+
+
 def run_steps(
     step: Step, state: State, search: SequentialSearch
 ) -> Generator[StepResult, Collection[int] | None, None]:
@@ -135,20 +147,6 @@ def run_steps(
         output = step(inputs.newest, state)
         dropped_rows = yield search.observe(output.logits)
         inputs, state = search.advance(dropped_rows or ()), output.state
-
-
-def no_token_allowed(sentence: int, length: int) -> InputError:
-    """Return the error for a sentence whose rules allow no token."""
-    return InputError(
-        f"sentence {sentence + 1}: no token is allowed after {length} tokens; "
-        "loosen the prefix, bad_words, forced_words, no_repeat_ngram_size or min_new_tokens"
-    )
-
-
-def _pick(values: Float[Tensor, "R V"], tokens: Int[Tensor, "R"]) -> list[float]:
-    """Return the value of one token in each row."""
-    picked: list[float] = values.gather(1, tokens[:, None])[:, 0].tolist()
-    return picked
 
 
 def greedy_tokens(scores: Float[Tensor, "R V"], _rows: list[int]) -> Int[Tensor, "R"]:

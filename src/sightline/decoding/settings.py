@@ -1,22 +1,9 @@
 """Decoding settings for every kind of search, stored as generation.json in a model folder."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sightline.config import Checks
-
-
-def contains(sequence: Sequence[int], part: Sequence[int]) -> bool:
-    """Tell whether `part` occurs in `sequence` without gaps."""
-    width = len(part)
-    return any(tuple(sequence[i : i + width]) == tuple(part) for i in range(len(sequence) - width + 1))
-
-
-def drop_contained(sequences: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the distinct sequences, without those contained in another."""
-    distinct = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
-    return [one for one in distinct if not any(one != other and contains(other, one) for other in distinct)]
-
 
 MAX_SEED = 2**63 - 1
 
@@ -136,3 +123,9 @@ class DecodingSettings:
             not (self.forced_words and self.stop),
             "forced_words and stop exclude each other: a stop string could end the text before all forced words appear",
         )
+
+
+def contains(sequence: Sequence[int], part: Sequence[int]) -> bool:
+    """Tell whether `part` occurs in `sequence` without gaps."""
+    width = len(part)
+    return any(tuple(sequence[i : i + width]) == tuple(part) for i in range(len(sequence) - width + 1))
