@@ -1,7 +1,4 @@
-"""Attention step by step, and the heads around it (spec 1).
-
-Dropout from raw bits: the right distribution, in every lane, reproducible.
-"""
+"""Attention step by step, the heads around it (spec 1), and dropout with the right distribution."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""Blocks: residual, norm, dropout and feed-forward (spec 3).
-
-Weight initialization.
-"""
+"""Layers: residual, norm, dropout and feed-forward (spec 3), and the weights they start with."""
 
 import pytest
 import torch

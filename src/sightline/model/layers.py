@@ -23,13 +23,6 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 
-def make_norm(config: BlockConfig) -> nn.Module:
-    """Build the norm that this config asks for."""
-    if config.norm == "rms":
-        return nn.RMSNorm(config.d_model, eps=config.norm_eps)
-    return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=config.bias)
-
-
 class FeedForward(nn.Module):
     """Two linear maps with an activation between them, at each position separately (3.3); SwiGLU adds a gate."""
 
@@ -46,6 +39,24 @@ class FeedForward(nn.Module):
         activate = ACTIVATIONS[self.activation]
         hidden = activate(wide) if self.gate_proj is None else activate(self.gate_proj(x)) * wide
         return hooks("output", self.down_proj(hooks("hidden", hidden)))
+
+
+def make_norm(config: BlockConfig) -> nn.Module:
+    """Build the norm that this config asks for."""
+    if config.norm == "rms":
+        return nn.RMSNorm(config.d_model, eps=config.norm_eps)
+    return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=config.bias)
+
+
+def make_attention(config: BlockConfig) -> MultiHeadAttention:
+    """Build the attention that this config asks for."""
+    return MultiHeadAttention(
+        d_model=config.d_model,
+        n_heads=config.n_heads,
+        n_kv_heads=config.n_kv_heads,
+        bias=config.bias,
+        dropout=config.attention_dropout,
+    )
 
 
 class Layer(nn.Module):
@@ -103,17 +114,6 @@ class Layer(nn.Module):
         return hooks("norm", norm(hooks("residual", self.dropout.add(x, sublayer(x, hooks=hooks, **inputs)))))
 
 
-def make_attention(config: BlockConfig) -> MultiHeadAttention:
-    """Build the attention that this config asks for."""
-    return MultiHeadAttention(
-        d_model=config.d_model,
-        n_heads=config.n_heads,
-        n_kv_heads=config.n_kv_heads,
-        bias=config.bias,
-        dropout=config.attention_dropout,
-    )
-
-
 class Stack(nn.Module):
     """N layers; pre-norm stacks end in a final norm, since nothing has normalized their residual sum."""
 
@@ -150,7 +150,10 @@ class Stack(nn.Module):
 
 
 def initialize(model: nn.Module, *, embedding_std: float, linear: Callable[[Tensor], object]) -> None:
-    """Initialize every embedding, linear map and norm; biases start at zero, norms at the identity."""
+    """Initialize every embedding, linear map and norm; biases start at zero, norms at the identity.
+
+    Linear maps are `glorot` in the paper's models, `small_normal` in BERT and GPT.
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             linear(module.weight)
