@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sightline.bundle import load, save
-from sightline.training.checkpoint import save as save_checkpoint
+from sightline.training.checkpoint import save_checkpoint
 from sightline.training.optimizer import make_optimizer
 from sightline.training.settings import TrainingSettings
 from sightline.training.state import Progress, TrainingState

@@ -1,7 +1,4 @@
-"""What a run will take is measured, and measuring leaves no trace.
-
-Whether a model can overfit one batch.
-"""
+"""What a run will take is measured without a trace, and a model that cannot overfit one batch is found."""
 
 import subprocess
 import sys
@@ -133,7 +130,7 @@ def test_peak_is_known_without_proc(tmp_path, monkeypatch):
 
     def peaks() -> list[int]:
         known = module.peak_memory()
-        monkeypatch.setattr(module, "STATUS", Path("/does/not/exist"))
+        monkeypatch.setattr(module, "PROC_STATUS", Path("/does/not/exist"))
         return [known, module.peak_memory()]
 
     known, found = told_by_child(peaks, tmp_path / "told.json")
@@ -167,14 +164,14 @@ import sys, torch
 sys.path.insert(0, {tests!r})
 from training.small import small_batch, total_loss
 from training.toy import new_state, SETTINGS
-from sightline.training.estimate import CLEAR_REFS, estimate, peak_memory
+from sightline.training.estimate import PROC_CLEAR_REFS, estimate, peak_memory
 state = new_state("gpt", d_model=64, d_ff=256, vocab_size=30_000, max_length=128)
 state.ema = None
 ballast = torch.ones(90_000_000)  # reading the data took more than training will
 del ballast
 batch = small_batch("gpt", n_rows=8, length=60, words=30_000)
 found = estimate(state.model, [batch], total_loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
-CLEAR_REFS.write_text("5")
+PROC_CLEAR_REFS.write_text("5")
 for step in range(1, 4):
     total_loss(state.model, batch).backward()
     state.optimizer.update(step, learning_rate=1e-3)

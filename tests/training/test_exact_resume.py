@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.training.checkpoint import resume, save
+from sightline.training.checkpoint import resume, save_checkpoint
 
 from .toy import FAMILIES, SETTINGS, fingerprint, new_state, train
 
@@ -42,7 +42,7 @@ def test_resumed_run_equals_the_uninterrupted_one(family, optimizer, tmp_path):
         first = new_state(family, settings)
         assert train(first, settings, n_batches=stop) == losses[:stop]
         folder = tmp_path / str(stop)
-        save(first, folder, keep_checkpoints=1)
+        save_checkpoint(first, folder, keep_checkpoints=1)
         second = new_state(family, settings, seed=99)
         scramble_generators()
         resumed = resume(second, folder)
@@ -59,7 +59,7 @@ def test_saving_does_not_change_the_run(tmp_path):
     found = []
     for _ in range(9):
         found += train(saved, SETTINGS, n_batches=1)
-        save(saved, tmp_path, keep_checkpoints=2)
+        save_checkpoint(saved, tmp_path, keep_checkpoints=2)
     assert found == losses
     assert fingerprint(saved) == fingerprint(undisturbed)
 
@@ -70,7 +70,7 @@ def test_resume_without_the_random_states_would_differ(tmp_path, monkeypatch):
     losses = train(whole, SETTINGS, n_batches=9)
     first = new_state()
     train(first, SETTINGS, n_batches=4)
-    save(first, tmp_path, keep_checkpoints=1)
+    save_checkpoint(first, tmp_path, keep_checkpoints=1)
     second = new_state()
     scramble_generators()
     monkeypatch.setattr("sightline.training.state.RandomStates.restore", lambda states: None)
@@ -86,6 +86,6 @@ def test_several_resumes_in_a_row_equal_the_uninterrupted_run(tmp_path):
         state = new_state("transformer", seed=n)
         resume(state, tmp_path)
         found += train(state, SETTINGS, n_batches=1)
-        save(state, tmp_path, keep_checkpoints=2)
+        save_checkpoint(state, tmp_path, keep_checkpoints=2)
     assert found == losses
     assert fingerprint(state) == fingerprint(whole)

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sightline.errors import ModelFileError
-from sightline.training.checkpoint import load, save
+from sightline.training.checkpoint import load_checkpoint, save_checkpoint
 
 from .toy import SETTINGS, fingerprint, new_state, train
 
@@ -26,7 +26,7 @@ Spoil = Callable[[Path], object]
 def good(tmp_path_factory) -> Path:
     state = new_state()
     train(state, SETTINGS, n_batches=4)
-    return save(state, tmp_path_factory.mktemp("good"), keep_checkpoints=1)
+    return save_checkpoint(state, tmp_path_factory.mktemp("good"), keep_checkpoints=1)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def refused(checkpoint: Path, file: str, reason: str) -> None:
     state = new_state(seed=9)
     before = fingerprint(state)
     with pytest.raises(ModelFileError) as caught:
-        load(state, checkpoint)
+        load_checkpoint(state, checkpoint)
     message = str(caught.value)
     assert message.startswith(f"{checkpoint / file}: ")
     assert reason in message

@@ -13,7 +13,7 @@ import torch
 
 from instants import MAY_FORK, NthCall, Watch, exit_code_of, left_by_kills
 from sightline.errors import SightlineError
-from sightline.training.checkpoint import resume, save
+from sightline.training.checkpoint import resume, save_checkpoint
 
 from .toy import fingerprint, new_state
 
@@ -43,7 +43,7 @@ def no_space() -> None:
 
 def left_by_killed_saves(folder: Path, copies: Path, *, keep_checkpoints: int) -> list[Path]:
     """Save step 3; return the folder as a kill at each instant would have left it."""
-    return left_by_kills(lambda: save(STATES[3], folder, keep_checkpoints=keep_checkpoints), folder, copies)
+    return left_by_kills(lambda: save_checkpoint(STATES[3], folder, keep_checkpoints=keep_checkpoints), folder, copies)
 
 
 def recovered(folder: Path) -> int:
@@ -67,7 +67,7 @@ def two_checkpoints(tmp_path_factory) -> Path:
     """A folder with steps 1 and 2, to be copied."""
     folder = tmp_path_factory.mktemp("two")
     for step in (1, 2):
-        save(STATES[step], folder, keep_checkpoints=2)
+        save_checkpoint(STATES[step], folder, keep_checkpoints=2)
     return folder
 
 
@@ -75,7 +75,7 @@ def test_kill_at_every_call_recovers_this_step_or_the_one_before(tmp_path, two_c
     seen = []
     for left in left_by_killed_saves(shutil.copytree(two_checkpoints, tmp_path / "run"), tmp_path, keep_checkpoints=1):
         seen.append(recovered(left))
-        save(STATES[3], left, keep_checkpoints=1)
+        save_checkpoint(STATES[3], left, keep_checkpoints=1)
         assert recovered(left) == 3
     assert len(seen) > 30
     assert seen == sorted(seen)  # 2 … 2 3 … 3
@@ -84,7 +84,7 @@ def test_kill_at_every_call_recovers_this_step_or_the_one_before(tmp_path, two_c
 
 def test_kill_while_a_step_is_replaced_recovers_one_or_the_other(tmp_path):
     """The newest checkpoint is the only one, and the save would put another in its place."""
-    save(STATES[3], tmp_path / "run", keep_checkpoints=1)
+    save_checkpoint(STATES[3], tmp_path / "run", keep_checkpoints=1)
     everything_left = left_by_killed_saves(tmp_path / "run", tmp_path, keep_checkpoints=1)
     assert len(everything_left) > 30
     assert {recovered(left) for left in everything_left} == {3}
@@ -106,7 +106,7 @@ def test_process_that_is_really_killed_leaves_just_that(n, tmp_path, two_checkpo
     def die() -> None:
         with pytest.MonkeyPatch.context() as patch:
             Watch(patch, NthCall(n, lambda: os.kill(os.getpid(), signal.SIGKILL)))
-            save(STATES[3], folders[0], keep_checkpoints=1)
+            save_checkpoint(STATES[3], folders[0], keep_checkpoints=1)
 
     assert exit_code_of(die) == -signal.SIGKILL
     left = left_by_killed_saves(folders[1], tmp_path, keep_checkpoints=1)[n - 1]
@@ -125,7 +125,7 @@ def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_pa
             failure = NthCall(n, no_space)
             Watch(patch, failure)
             try:
-                save(STATES[3], folder, keep_checkpoints=2)
+                save_checkpoint(STATES[3], folder, keep_checkpoints=2)
             except SightlineError as error:
                 problem = error
         if problem is not None:
@@ -137,7 +137,7 @@ def test_failure_at_every_call_keeps_a_checkpoint_and_is_said_in_one_line(tmp_pa
         assert recovered(folder) in ((2, 3) if problem else (3,))
         if not failure.was_reached:
             break
-        save(STATES[3], folder, keep_checkpoints=2)
+        save_checkpoint(STATES[3], folder, keep_checkpoints=2)
         assert recovered(folder) == 3
     assert n > 30
 
@@ -152,7 +152,7 @@ def test_full_disk_keeps_the_checkpoint_before(tmp_path, two_checkpoints, most):
     def save_in_little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         try:
-            save(STATES[3], folder, keep_checkpoints=2)
+            save_checkpoint(STATES[3], folder, keep_checkpoints=2)
         except SightlineError as error:
             os.write(tell, str(error).encode())
             os._exit(error.exit_code)

@@ -13,7 +13,7 @@ import pytest
 from instants import MAY_FORK, exit_code_of
 from sightline.runtime import stop_on_signals
 from sightline.storage import lock_run
-from sightline.training.checkpoint import list_checkpoints, resume, save
+from sightline.training.checkpoint import list_checkpoints, resume, save_checkpoint
 
 from .toy import SETTINGS, fingerprint, new_state, train
 
@@ -31,7 +31,7 @@ def run(folder: Path, *, n_batches: int) -> None:
             state = new_state()  # the first start of all
         while batches_read(state) < n_batches:
             train(state, SETTINGS, n_batches=1)
-            save(state, folder, keep_checkpoints=2)
+            save_checkpoint(state, folder, keep_checkpoints=2)
 
 
 def run_until_stopped(folder: Path, number: int, *, after: int) -> int:
@@ -44,7 +44,7 @@ def run_until_stopped(folder: Path, number: int, *, after: int) -> int:
             after -= 1
             if after == 0:
                 os.kill(os.getpid(), number)
-        save(state, folder, keep_checkpoints=2)
+        save_checkpoint(state, folder, keep_checkpoints=2)
         return request.exit_code
 
 

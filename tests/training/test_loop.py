@@ -12,10 +12,10 @@ import torch
 
 from sightline.runtime import StopRequest
 from sightline.training import loop
-from sightline.training.checkpoint import STATE, SUMS, list_checkpoints, parse_step, resume, save
+from sightline.training.checkpoint import STATE, SUMS, list_checkpoints, parse_step, resume, save_checkpoint
 from sightline.training.distributed import Rank
 from sightline.training.loop import CHECKPOINTS, SNAPSHOTS, TrainerContext, train
-from sightline.training.metrics import FILE_NAME, MetricsFile, ValidationResult, read_metrics
+from sightline.training.metrics import METRICS, MetricsFile, ValidationResult, read_metrics
 from sightline.training.objective import Objective
 from sightline.training.optimizer import ExponentialMovingAverage, make_optimizer
 from sightline.training.report import SilentReporter
@@ -66,7 +66,7 @@ def new_state(task: str, settings: TrainingSettings = SETTINGS) -> TrainingState
 
 def make_context(folder, *, stop=None, losses=None, kept=None, rank=None) -> TrainerContext:
     """Validations draw random numbers, which must change nothing."""
-    metrics = MetricsFile(folder / FILE_NAME)
+    metrics = MetricsFile(folder / METRICS)
 
     def validate() -> ValidationResult:
         torch.rand(3)
@@ -88,7 +88,7 @@ def run(folder, task, settings=SETTINGS, *, stop_after=None, **options):
     folder.mkdir(exist_ok=True)
     state = new_state(task, settings)
     found = resume(state, folder / CHECKPOINTS)
-    MetricsFile(folder / FILE_NAME).truncate(state.progress.step if found else -1, validated=state.loop.validated_step)
+    MetricsFile(folder / METRICS).truncate(state.progress.step if found else -1, validated=state.loop.validated_step)
     stop = None if stop_after is None else StopAfter(stop_after)
     objective = Objective(0.1, r_drop=settings.r_drop)
     stop_reason = train(state, batch_source_of(task), objective, settings, make_context(folder, stop=stop, **options))
@@ -116,7 +116,7 @@ def test_a_run_that_is_stopped_again_and_again_equals_one_that_is_not(task, tmp_
     again, stop_reason = run(parts, task)
     assert stop_reason == "steps"
     assert lasting(again) == lasting(whole)
-    assert timeless(read_metrics(parts / FILE_NAME)) == timeless(read_metrics(tmp_path / "whole" / FILE_NAME))
+    assert timeless(read_metrics(parts / METRICS)) == timeless(read_metrics(tmp_path / "whole" / METRICS))
 
 
 class Killed(BaseException):
@@ -132,16 +132,14 @@ def test_a_run_that_is_killed_before_any_save_ends_as_one_that_is_not(nth, tmp_p
     def save_or_die(state, folder, **options):
         if next(saves) == nth:
             raise Killed
-        return save(state, folder, **options)
+        return save_checkpoint(state, folder, **options)
 
-    monkeypatch.setattr(loop, "save", save_or_die)
+    monkeypatch.setattr(loop, "save_checkpoint", save_or_die)
     with pytest.raises(Killed):
         run(tmp_path / "killed", "pairs", settings)
     again, _ = run(tmp_path / "killed", "pairs", settings)
     assert lasting(again) == lasting(whole)
-    assert timeless(read_metrics(tmp_path / "killed" / FILE_NAME)) == timeless(
-        read_metrics(tmp_path / "whole" / FILE_NAME)
-    )
+    assert timeless(read_metrics(tmp_path / "killed" / METRICS)) == timeless(read_metrics(tmp_path / "whole" / METRICS))
 
 
 def rewrite_as_format_2(path: Path) -> None:
@@ -172,9 +170,7 @@ def test_a_checkpoint_of_format_2_resumes_as_if_the_run_had_not_been_stopped(sto
     again, stop_reason = run(tmp_path / "parts", "pairs", settings)
     assert stop_reason == "steps"
     assert lasting(again) == lasting(whole)
-    assert timeless(read_metrics(tmp_path / "parts" / FILE_NAME)) == timeless(
-        read_metrics(tmp_path / "whole" / FILE_NAME)
-    )
+    assert timeless(read_metrics(tmp_path / "parts" / METRICS)) == timeless(read_metrics(tmp_path / "whole" / METRICS))
 
 
 def test_a_stopped_run_with_r_drop_equals_one_that_is_not(tmp_path):
@@ -197,14 +193,14 @@ def test_a_run_equals_itself_stopped_after_any_batch(task, optimizer, tmp_path):
         assert stop_reason == "signal"
         again, _ = run(folder, task, settings)
         assert lasting(again) == lasting(whole)
-        assert timeless(read_metrics(folder / FILE_NAME)) == timeless(read_metrics(tmp_path / "whole" / FILE_NAME))
+        assert timeless(read_metrics(folder / METRICS)) == timeless(read_metrics(tmp_path / "whole" / METRICS))
 
 
 def test_each_step_is_logged_once(tmp_path):
     run(tmp_path, "pairs")
-    steps = [record["step"] for record in read_metrics(tmp_path / FILE_NAME) if "loss" in record]
+    steps = [record["step"] for record in read_metrics(tmp_path / METRICS) if "loss" in record]
     assert steps == [2, 4, 6, 8, 10, 12]
-    validated = [record["step"] for record in read_metrics(tmp_path / FILE_NAME) if "validation_loss" in record]
+    validated = [record["step"] for record in read_metrics(tmp_path / METRICS) if "validation_loss" in record]
     assert validated == [5, 10, 12]
 
 
@@ -213,7 +209,7 @@ def test_the_loss_falls(tmp_path):
         SETTINGS, max_steps=60, gradient_accumulation=1, log_every=10, validate_every=1000, ema_decay=0.0
     )
     run(tmp_path, "pairs", settings)
-    losses = [record["loss"] for record in read_metrics(tmp_path / FILE_NAME) if "loss" in record]
+    losses = [record["loss"] for record in read_metrics(tmp_path / METRICS) if "loss" in record]
     assert losses[-1] < losses[0] / 1.5
 
 

@@ -1,12 +1,10 @@
-"""metrics.jsonl can be followed, truncated, and trusted.
-
-TensorBoard events, each once.
-"""
+"""metrics.jsonl can be followed, truncated and trusted, and TensorBoard shows each event once."""
 
 import json
 import math
 import os
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -157,7 +155,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-pytest.importorskip("tensorboard")
+needs_tensorboard = pytest.mark.skipif(find_spec("tensorboard") is None, reason="tensorboard is not installed")
 
 
 def curves(folder) -> dict[str, list[tuple[int, float]]]:
@@ -172,6 +170,7 @@ def curves(folder) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
+@needs_tensorboard
 def test_training_and_validation_are_separate_and_texts_left_out(tmp_path):
     writer = TensorBoardWriter(tmp_path)
     writer.append({"step": 5, "loss": 2.5, "skipped": 1, "signature": "text", "nothing": None})
@@ -185,6 +184,7 @@ def test_training_and_validation_are_separate_and_texts_left_out(tmp_path):
     writer.close()
 
 
+@needs_tensorboard
 def test_samples_are_shown_as_they_are(tmp_path):
     writer = TensorBoardWriter(tmp_path)
     writer.append({"step": 6, "validation_loss": 1.5}, [Sample("<b>*a*\n", "x", ""), Sample("c", "", "d")])
@@ -203,6 +203,7 @@ def test_samples_are_shown_as_they_are(tmp_path):
     ]
 
 
+@needs_tensorboard
 def test_resumed_run_draws_each_step_once(tmp_path):
     killed = TensorBoardWriter(tmp_path)
     for step in range(1, 7):
@@ -216,6 +217,7 @@ def test_resumed_run_draws_each_step_once(tmp_path):
     assert curves(tmp_path)["train/loss"] == expected
 
 
+@needs_tensorboard
 def test_loss_that_is_no_number_is_written_as_such(tmp_path):
     writer = TensorBoardWriter(tmp_path)
     writer.append({"step": 1, "loss": math.nan})
@@ -223,6 +225,7 @@ def test_loss_that_is_no_number_is_written_as_such(tmp_path):
     assert math.isnan(curves(tmp_path)["train/loss"][0][1])
 
 
+@needs_tensorboard
 def test_folder_that_cannot_be_written_to_is_an_error_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SightlineError, match=r"could not write TensorBoard events into .*file"):

@@ -1,7 +1,4 @@
-"""Every parameter has its optimizer, and an update that would spoil the weights is not done.
-
-Our Muon is torch's, but for the precision of its matrix products.
-"""
+"""Every parameter has its optimizer, no update spoils the weights, and our Muon is torch's but for its precision."""
 
 import math
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""What a run shows, on every kind of stream.
-
-Numbers and texts as people read them.
-"""
+"""What a run shows, on every kind of stream: numbers and texts as people read them."""
 
 import io
 import os
@@ -13,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.training.report import (
-    MAX_CHARACTERS,
+    MAX_SAMPLE_CHARACTERS,
     PlainReporter,
     Reporter,
     SafeStream,
@@ -291,4 +288,4 @@ def test_visible_text_holds_nothing_that_steers(text):
 
 
 def test_long_text_is_cut():
-    assert all(len(text) == MAX_CHARACTERS for _, text in Sample("x" * 999, "\n" * 999, "z" * 999).parts())
+    assert all(len(text) == MAX_SAMPLE_CHARACTERS for _, text in Sample("x" * 999, "\n" * 999, "z" * 999).parts())

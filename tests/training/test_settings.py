@@ -1,3 +1,5 @@
+"""Training settings survive JSON, and impossible ones are refused by name."""
+
 import dataclasses
 import json
 

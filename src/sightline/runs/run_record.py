@@ -26,7 +26,7 @@ from sightline.runs.prepare import PreparedRun
 from sightline.runs.recipe import SECTIONS
 from sightline.runs.show_config import defaults
 from sightline.storage import fsync, open_regular, read_limited
-from sightline.training.checkpoint import environment
+from sightline.training.checkpoint import collect_environment
 
 MAX_BYTES = 4 << 20
 
@@ -147,7 +147,7 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
             "validation_examples": int(run.examples.valid.selected.sum()),
             "met": run.examples.train.dataset.counts.to_mapping(),
         },
-        "environment": environment(run.state.model),
+        "environment": collect_environment(run.state.model),
         "began": [*(before or {}).get("began", []), now()],
         "outcome": None,
     }

@@ -31,8 +31,14 @@ from sightline.training.distributed import Rank, join_process_group
 from sightline.training.estimate import OverfitCheck, run_overfit_check
 from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext
 from sightline.training.loop import train as train_loop
-from sightline.training.metrics import FILE_NAME as METRICS
-from sightline.training.metrics import VALIDATION_LOSS, MetricsFile, TensorBoardWriter, ValidationResult, read_metrics
+from sightline.training.metrics import (
+    METRICS,
+    VALIDATION_LOSS,
+    MetricsFile,
+    TensorBoardWriter,
+    ValidationResult,
+    read_metrics,
+)
 from sightline.training.report import Reporter, Sample, SilentReporter
 from sightline.training.state import Metric
 

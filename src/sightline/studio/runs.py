@@ -23,7 +23,7 @@ from sightline.serving.api import Submitter
 from sightline.serving.http import Body, Problem, Router, charge
 from sightline.studio.runs_table import RunsTable, Stamp, read_since, stamp_of
 from sightline.tracing.page import pack_bytes
-from sightline.training.metrics import FILE_NAME as METRICS
+from sightline.training.metrics import METRICS
 
 MAX_TOKENS = 200
 MAX_MODEL_BYTES = 512 << 20

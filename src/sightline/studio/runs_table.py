@@ -23,7 +23,7 @@ from sightline.runs.run_record import flatten, read_run_record
 from sightline.serving.api import model_id
 from sightline.serving.http import Problem
 from sightline.storage import open_regular
-from sightline.training.metrics import FILE_NAME as METRICS
+from sightline.training.metrics import METRICS
 from sightline.training.state import Metric
 
 MAX_BYTES = 2 << 20

@@ -1,13 +1,11 @@
 """Checkpoints of a run: complete, atomic, verified. A kill at any time leaves the newest one or the one before it.
 
-RUN/checkpoints/step-00000120/
+Each is a folder:
+
+    RUN/checkpoints/step-00000120/
         state.json              progress, state of the loop, metrics, versions; sums and random generators of every rank
-        model.safetensors       the weights; the other kinds of tensors of `state.py` beside it
+        model.safetensors       the weights; beside it the other kinds of `TrainingState.tensors`
         SHA256SUMS              digests of all files, as `sha256sum --check` reads them
-
-`resume` is safe with untrusted files, as loading a model is. If a checkpoint is damaged, it falls back to an older one.
-
-A run cannot be resumed from them; each is a model folder like any other.
 """
 
 import hashlib
@@ -45,103 +43,16 @@ from sightline.training.state import (
     TrainingState,
 )
 
-
-def environment(model: nn.Module) -> dict[str, object]:
-    """Return versions, threads, device and dtype."""
-    weight = next(model.parameters())
-    return {
-        "sightline": __version__,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "device": weight.device.type,
-        "dtype": str(weight.dtype).removeprefix("torch."),
-    }
-
-
-def describe_changes(then: Mapping[str, object], now: Mapping[str, object]) -> str | None:
-    """Return what has changed in a sentence, or None; our own version does not count."""
-    changed = [
-        f"{name} was {' '.join(str(then.get(name)).split())[:40]} and is {now[name]}"
-        for name in now
-        if name != "sightline" and then.get(name) != now[name]
-    ]
-    if not changed:
-        return None
-    return f"{', '.join(changed)}: the run continues, but not bit-identical to an uninterrupted one"
-
-
-NAME = re.compile(r"step-(\d{8,18})")
-
-
-def checkpoint_path(folder: Path, step: int) -> Path:
-    """Return the path of the checkpoint of a step."""
-    return folder / f"step-{step:08d}"
-
-
-def parse_step(path: Path) -> int:
-    """Return the step of a checkpoint from its name."""
-    return int(path.name.removeprefix("step-"))
-
-
-def list_checkpoints(folder: Path) -> list[Path]:
-    """Return all checkpoints of a folder, oldest first."""
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=parse_step)
-
-
-def prune(folder: Path, *, keep_checkpoints: int, best_step: int | None) -> None:
-    """Remove all checkpoints but the latest few and the best one; a failed removal is tried again later."""
-    for path in list_checkpoints(folder)[:-keep_checkpoints]:
-        if parse_step(path) != best_step:
-            removed = path.with_name(f"{path.name}.tmp-gone")  # half removed, it must not look like a checkpoint
-            with suppress(OSError):
-                path.rename(removed)
-                remove_folder(removed)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed save left behind; a checkpoint that it had moved aside is put back."""
-    for old in folder.glob("step-*.tmp-old"):
-        place = old.with_name(old.name.removesuffix(".tmp-old"))
-        if not os.path.lexists(place):
-            try:
-                old.rename(place)
-                fsync(folder)
-            except OSError as error:
-                raise SightlineError(f"could not rename {old} back to {place.name}: {error.strerror}") from error
-    for leftover in folder.glob("step-*.tmp-*"):
-        remove_folder(leftover)
-
-
-FORMAT = 3
-"""Format version of state.json; version 2 had the state of the loop among the metrics, and only the main rank's."""
 STATE, SUMS = "state.json", "SHA256SUMS"
-KINDS = ("model", "optimizer", "ema", "gradients")
-FILE_NAMES = (STATE, *(f"{kind}.safetensors" for kind in KINDS))
-OLD_FILE_NAMES = {f"{kind}.safetensors" for kind in TENSOR_FILES}
-SUM = re.compile(r"([0-9a-f]{64})  (\S{1,40})")
-MAX_SUMS_BYTES = 1000
+
+STATE_FORMAT = 3
+"""Format version of state.json; version 2 had the state of the loop among the metrics, and only the main rank's."""
+
 MAX_STATE_BYTES = 4 << 20
 """Enough for 200 ranks: the random generators of one are 20 KB."""
-SECTIONS = ("progress", "metrics", "loop", "environment")
 
 
-Fields = TypeVar("Fields")
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """The checkpoint a run was resumed from, and notes for the user."""
-
-    path: Path
-    n_ranks: int
-    """Ranks whose sums and random generators it has; a rank beyond them starts with new ones."""
-    notes: tuple[str, ...]
-
-
-def save(state: TrainingState, folder: Path, *, keep_checkpoints: int, rank: Rank = SINGLE_RANK) -> Path:
+def save_checkpoint(state: TrainingState, folder: Path, *, keep_checkpoints: int, rank: Rank = SINGLE_RANK) -> Path:
     """Save the state as the newest checkpoint of the folder, then remove all but the latest few and the best.
 
     All ranks call this together: each hands in its own sums and random generators, and the main one writes.
@@ -166,25 +77,8 @@ def save(state: TrainingState, folder: Path, *, keep_checkpoints: int, rank: Ran
         raise SightlineError(
             f"could not save the checkpoint {path}: {reason}; earlier checkpoints are kept: fix this and resume"
         ) from error
-    prune(folder, keep_checkpoints=keep_checkpoints, best_step=state.progress.best_step)
+    prune_checkpoints(folder, keep_checkpoints=keep_checkpoints, best_step=state.progress.best_step)
     return path
-
-
-def resume(state: TrainingState, folder: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint | None:
-    """Load the newest usable checkpoint of the folder; return None if there is none at all."""
-    remove_leftovers(folder)
-    problems: list[ModelFileError] = []
-    for path in reversed(list_checkpoints(folder)):
-        try:
-            loaded = load(state, path, rank=rank)
-        except ModelFileError as error:
-            problems.append(error)
-            continue
-        skipped = [f"{problem}; falling back to {path.name}" for problem in problems[:1]]
-        return replace(loaded, notes=(*skipped, *loaded.notes))
-    if problems:
-        raise problems[0]
-    return None
 
 
 def check_savable(tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
@@ -209,13 +103,13 @@ def build_state_entries(state: TrainingState, ranks: Sequence[Mapping[str, objec
     """Return the entries of state.json; a non-finite metric becomes null."""
     infinite = (name for name, value in state.metrics.items() if isinstance(value, float) and not math.isfinite(value))
     return {
-        "format": FORMAT,
+        "format": STATE_FORMAT,
         "sightline": __version__,
         "progress": to_mapping(state.progress),
         "loop": to_mapping(state.loop),
         "metrics": {**state.metrics, **dict.fromkeys(infinite)},
         "optimizer": state.optimizer.kinds,
-        "environment": environment(state.model),
+        "environment": collect_environment(state.model),
         "ranks": ranks,
     }
 
@@ -237,7 +131,37 @@ def write_files(place: Path, text: str, tensors: Mapping[str, Mapping[str, Tenso
     (place / SUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def load(state: TrainingState, path: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint:
+@dataclass(frozen=True)
+class ResumePoint:
+    """The checkpoint a run was resumed from, and notes for the user."""
+
+    path: Path
+    n_ranks: int
+    """Ranks whose sums and random generators it has; a rank beyond them starts with new ones."""
+    notes: tuple[str, ...]
+
+
+def resume(state: TrainingState, folder: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint | None:
+    """Load the newest usable checkpoint of the folder; return None if there is none at all.
+
+    This is safe with untrusted files, as loading a model is. If a checkpoint is damaged, it falls back to an older one.
+    """
+    remove_leftovers(folder)
+    problems: list[ModelFileError] = []
+    for path in reversed(list_checkpoints(folder)):
+        try:
+            loaded = load_checkpoint(state, path, rank=rank)
+        except ModelFileError as error:
+            problems.append(error)
+            continue
+        skipped = [f"{problem}; falling back to {path.name}" for problem in problems[:1]]
+        return replace(loaded, notes=(*skipped, *loaded.notes))
+    if problems:
+        raise problems[0]
+    return None
+
+
+def load_checkpoint(state: TrainingState, path: Path, *, rank: Rank = SINGLE_RANK) -> ResumePoint:
     """Load one checkpoint, completely or, on any error, not at all.
 
     Accumulated gradients are those of a single process, as several ranks stop between updates: the main rank has them.
@@ -247,9 +171,9 @@ def load(state: TrainingState, path: Path, *, rank: Rank = SINGLE_RANK) -> Resum
         files = {name: stack.enter_context(open_required(path / name)) for name in sums}
         data = read_limited(files[STATE], path / STATE, max_bytes=MAX_STATE_BYTES)
         check_digest(BytesIO(data), path / STATE, sums[STATE])
-        entries = read_entries(data, path / STATE, migrate=migrate_state, newest=FORMAT)
+        entries = read_entries(data, path / STATE, migrate=migrate_state, newest=STATE_FORMAT)
         try:
-            numbers = parse(entries)
+            numbers = parse_state(entries)
         except (InputError, SettingsError) as error:
             raise ModelFileError(path / STATE, shorten(str(error))) from None
         check_optimizer(state, entries.get("optimizer"), path / STATE)
@@ -273,28 +197,28 @@ def load(state: TrainingState, path: Path, *, rank: Rank = SINGLE_RANK) -> Resum
     else:
         state.sums = RunningSums()
     notes = (
-        describe_changes(numbers.environment, environment(state.model)),
+        describe_environment_changes(numbers.environment, collect_environment(state.model)),
         describe_ranks(n_ranks, world_size=rank.world_size),
     )
     return ResumePoint(path, n_ranks, tuple(note for note in notes if note))
 
 
-def describe_ranks(saved: int, *, world_size: int) -> str | None:
-    """Return what becomes of the random generators if they are of more or fewer ranks than there are now, or None."""
-    if saved == world_size:
-        return None
-    rest = f"ranks from {saved} on are seeded anew" if saved < world_size else f"those from {world_size} on are unused"
-    return (
-        f"the checkpoint has the random generators of {saved} rank{'s' * (saved > 1)}, not of {world_size}: {rest}; "
-        "the run continues, but not bit-identical to an uninterrupted one"
-    )
+TENSOR_KINDS = ("model", "optimizer", "ema", "gradients")
+
+FILE_NAMES = (STATE, *(f"{kind}.safetensors" for kind in TENSOR_KINDS))
+
+OLD_FILE_NAMES = {f"{kind}.safetensors" for kind in TENSOR_FILES}
+
+SUM_LINE = re.compile(r"([0-9a-f]{64})  (\S{1,40})")
+
+MAX_SUMS_BYTES = 1000
 
 
 def read_sums(path: Path) -> dict[str, str]:
     """Read the digests of the files of a checkpoint, by name."""
     with open_required(path) as file:
         lines = read_limited(file, path, max_bytes=MAX_SUMS_BYTES).decode("ascii", errors="replace").splitlines()
-    found = {match[2]: match[1] for line in lines if (match := SUM.fullmatch(line))}
+    found = {match[2]: match[1] for line in lines if (match := SUM_LINE.fullmatch(line))}
     if len(found) != len(lines) or not {STATE, "model.safetensors"} <= set(found) <= set(FILE_NAMES) | OLD_FILE_NAMES:
         raise ModelFileError(path, "does not list the files of a checkpoint")
     return found
@@ -336,7 +260,10 @@ class StateNumbers:
     ranks: tuple[RankState, ...]
 
 
-def parse(entries: Mapping[str, Any]) -> StateNumbers:
+SECTIONS = ("progress", "metrics", "loop", "environment")
+
+
+def parse_state(entries: Mapping[str, Any]) -> StateNumbers:
     """Read the sections of state.json."""
     for section in SECTIONS:
         if not isinstance(entries.get(section), dict):
@@ -369,6 +296,9 @@ def parse_ranks(ranks: object) -> tuple[RankState, ...]:
     return tuple(found)
 
 
+Fields = TypeVar("Fields")
+
+
 def read_fields(kind: type[Fields], entries: Mapping[str, Any], *, where: str) -> Fields:
     """Read a section of state.json; every field must be there, as a default would resume another run."""
     return from_mapping(kind, entries, where=where, what="field", complete=True)
@@ -385,13 +315,96 @@ def check_optimizer(state: TrainingState, kinds: object, path: Path) -> None:
         )
 
 
+def describe_ranks(saved: int, *, world_size: int) -> str | None:
+    """Return what becomes of the random generators if they are of more or fewer ranks than there are now, or None."""
+    if saved == world_size:
+        return None
+    rest = f"ranks from {saved} on are seeded anew" if saved < world_size else f"those from {world_size} on are unused"
+    return (
+        f"the checkpoint has the random generators of {saved} rank{'s' * (saved > 1)}, not of {world_size}: {rest}; "
+        "the run continues, but not bit-identical to an uninterrupted one"
+    )
+
+
+def collect_environment(model: nn.Module) -> dict[str, object]:
+    """Return versions, threads, device and dtype: only where they are the same is a resumed run bit-identical."""
+    weight = next(model.parameters())
+    return {
+        "sightline": __version__,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "device": weight.device.type,
+        "dtype": str(weight.dtype).removeprefix("torch."),
+    }
+
+
+def describe_environment_changes(then: Mapping[str, object], now: Mapping[str, object]) -> str | None:
+    """Return what has changed in a sentence, or None; our own version does not count."""
+    changed = [
+        f"{name} was {' '.join(str(then.get(name)).split())[:40]} and is {now[name]}"
+        for name in now
+        if name != "sightline" and then.get(name) != now[name]
+    ]
+    if not changed:
+        return None
+    return f"{', '.join(changed)}: the run continues, but not bit-identical to an uninterrupted one"
+
+
+FOLDER_NAME = re.compile(r"step-(\d{8,18})")
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step."""
+    return folder / f"step-{step:08d}"
+
+
+def parse_step(path: Path) -> int:
+    """Return the step of a checkpoint from its name."""
+    return int(path.name.removeprefix("step-"))
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Return all checkpoints of a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if FOLDER_NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=parse_step)
+
+
+def prune_checkpoints(folder: Path, *, keep_checkpoints: int, best_step: int | None) -> None:
+    """Remove all checkpoints but the latest few and the best one; a failed removal is tried again later."""
+    for path in list_checkpoints(folder)[:-keep_checkpoints]:
+        if parse_step(path) != best_step:
+            removed = path.with_name(f"{path.name}.tmp-gone")  # half removed, it must not look like a checkpoint
+            with suppress(OSError):
+                path.rename(removed)
+                remove_folder(removed)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed save left behind; a checkpoint that it had moved aside is put back."""
+    for old in folder.glob("step-*.tmp-old"):
+        place = old.with_name(old.name.removesuffix(".tmp-old"))
+        if not os.path.lexists(place):
+            try:
+                old.rename(place)
+                fsync(folder)
+            except OSError as error:
+                raise SightlineError(f"could not rename {old} back to {place.name}: {error.strerror}") from error
+    for leftover in folder.glob("step-*.tmp-*"):
+        remove_folder(leftover)
+
+
 def snapshot_due(step: int) -> bool:
-    """Tell whether the step is one of 1, 2, 4, 8, …: much happens early, little late."""
+    """Tell whether a snapshot is due: at steps 1, 2, 4, 8, …, as much happens early, little late."""
     return step > 0 and step & (step - 1) == 0
 
 
 def save_snapshot(model: Model, folder: Path, *, step: int) -> Path:
-    """Save the model of this step."""
+    """Save the model of this step, to show later how attention formed.
+
+    A run cannot be resumed from a snapshot; it is a model folder like any other.
+    """
     path = checkpoint_path(folder, step)
     bundle.save(bundle.Bundle(model), path)
     return path

@@ -1,15 +1,4 @@
-"""Try a run before it begins: its memory and time, and whether the model can overfit one small batch.
-
-1  the largest batch, forward and backward, and an update with zero gradients at a learning rate of zero
-    2  the largest batch again, now that the optimizer has its state: the peak is what the run needs
-    3  typical batches and an update, each timed
-
-Weights, accumulated gradients, optimizer state and random generators are restored to the last bit: a run is the same
-with and without the trial.
-
-A model that cannot is broken: a loss without gradients, targets that do not belong to their sources, too small a size.
-A model that can may still fail to generalize.
-"""
+"""Try a run before it begins: its memory and time, and whether the model can overfit one small batch."""
 
 import copy
 import math
@@ -33,11 +22,6 @@ from sightline.training.report import format_duration
 from sightline.training.state import RandomStates
 
 BatchLoss = Callable[[Model, Batch], Tensor]
-
-MAX_SECONDS, MAX_REPEATS = 0.5, 5
-"""Limits of one timing; it is repeated at least once."""
-
-STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -72,6 +56,13 @@ def estimate(
     optimizer: Optimizer,
 ) -> Estimate:
     """Try batches, the largest one last, and an update; `loss` is that of the run.
+
+    1  the largest batch, forward and backward, and an update with zero gradients at a learning rate of zero
+    2  the largest batch again, now that the optimizer has its state: the peak is what the run needs
+    3  typical batches and an update, each timed
+
+    Weights, accumulated gradients, optimizer state and random generators are restored to the last bit: a run is the
+    same with and without the trial.
 
     memory   = peak of the process during the trial, with weights, activations, gradients and optimizer state as in the
                run, and whatever else the process holds by now
@@ -142,27 +133,34 @@ def zero_update(optimizer: Optimizer) -> None:
     optimizer.update(1, learning_rate=0.0)
 
 
+MAX_TIMING_SECONDS, MAX_TIMING_REPEATS = 0.5, 5
+"""Limits of one timing; it is repeated at least once."""
+
+
 def time_call(work: Callable[[], None]) -> float:
     """Return the median time of a call, after one that does not count."""
     work()
     times: list[float] = []
-    while len(times) < MAX_REPEATS and sum(times) < MAX_SECONDS:
+    while len(times) < MAX_TIMING_REPEATS and sum(times) < MAX_TIMING_SECONDS:
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
+PROC_STATUS, PROC_CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
 def reset_peak_memory() -> None:
     """Reset the peak on Linux: reading the data may have needed more than training will."""
     with suppress(OSError):
-        CLEAR_REFS.write_text("5")
+        PROC_CLEAR_REFS.write_text("5")
 
 
 def peak_memory() -> int | None:
     """Return the peak memory of this process: on Linux since `reset_peak_memory`, elsewhere since its start."""
     with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        line = next(line for line in PROC_STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return 1024 * int(line.split()[1])
     try:
         import resource
@@ -191,11 +189,6 @@ stack, sound models reached 0.07 or less in 60 updates at a good learning rate, 
 
 STUCK_RATIO = 0.9
 """Share of the initial loss above which next to nothing was learned."""
-
-RATES_TIMES_WIDTH = (0.25, 0.1)
-"""Learning rates tried, times d_model: wider models need lower ones. Deep post-norm stacks need the second."""
-
-WARMUP_STEPS, GRAD_CLIP = 20, 1.0
 
 
 @dataclass(frozen=True)
@@ -229,15 +222,22 @@ class OverfitCheck:
         )
 
 
+RATES_TIMES_WIDTH = (0.25, 0.1)
+"""Learning rates tried, times d_model: wider models need lower ones. Deep post-norm stacks need the second."""
+
+
 def run_overfit_check(
     model: Model,
     batch: Batch,
-    loss: Callable[[Model, Batch], Tensor],
+    loss: BatchLoss,
     *,
     steps: int = 60,
     learning_rate: float | None = None,
 ) -> OverfitCheck:
     """Overfit a copy of the model on one batch, without dropout; `loss` is a mean, without label smoothing.
+
+    A model that cannot is broken: a loss without gradients, targets that do not belong to their sources, too small a
+    size. A model that can may still fail to generalize.
 
     The model itself and the random generators are unchanged, to the last bit.
     """
@@ -253,6 +253,9 @@ def run_overfit_check(
     finally:
         generators.restore()
     return min(results, key=lambda check: check.final_loss if math.isfinite(check.final_loss) else math.inf)
+
+
+WARMUP_STEPS, GRAD_CLIP = 20, 1.0
 
 
 def overfit(model: nn.Module, loss: Callable[[], Tensor], *, steps: int, learning_rate: float) -> OverfitCheck:

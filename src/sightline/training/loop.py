@@ -17,7 +17,7 @@ import torch
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.batch_source import BatchSource
 from sightline.runtime import StopRequest
-from sightline.training.checkpoint import save, save_snapshot, snapshot_due
+from sightline.training.checkpoint import save_checkpoint, save_snapshot, snapshot_due
 from sightline.training.distributed import Rank
 from sightline.training.metrics import ValidationResult
 from sightline.training.objective import Loss, Objective
@@ -194,7 +194,7 @@ def validate(state: TrainingState, settings: TrainingSettings, context: TrainerC
 
 def checkpoint(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> None:
     """Save everything needed to resume; the other ranks wait for the main one."""
-    save(state, context.folder / CHECKPOINTS, keep_checkpoints=settings.keep_checkpoints, rank=context.rank)
+    save_checkpoint(state, context.folder / CHECKPOINTS, keep_checkpoints=settings.keep_checkpoints, rank=context.rank)
     context.rank.barrier()
 
 

@@ -1,4 +1,11 @@
-"""Cross-entropy and R-Drop over a large vocabulary, computed together with the projection that makes the logits."""
+"""Cross-entropy with label smoothing and R-Drop, for given logits and for a projection to a large vocabulary.
+
+R-Drop (Liang et al. 2021): two passes with different dropout must predict the same distribution. Rows come in two
+halves: row i of the second half is row i of the first, with another dropout. The loss is the cross-entropy of both plus
+the symmetric Kullback–Leibler divergence of their distributions p and q:
+
+    CE(p) + CE(q) + r_drop · ½ [KL(p‖q) + KL(q‖p)]
+"""
 
 from typing import Any
 
@@ -10,9 +17,6 @@ from torch.nn import functional as F
 
 from sightline.errors import InputError
 from sightline.model.logits import CHUNK_BYTES, iter_chunks
-
-R_DROP_CHUNK_BYTES = 16 << 20
-"""Size of a chunk with R-Drop: logits are read a dozen times, so they should fit in the CPU's cache (docs/log.md)."""
 
 
 def cross_entropy(
@@ -35,7 +39,11 @@ def projected_cross_entropy(
     smoothing: float = 0.0,
     r_drop: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Return the same for the logits hidden · weightᵀ (+ bias), which never exist all at once.
+    """Return `cross_entropy` of the logits hidden · weightᵀ (+ bias), which never exist all at once.
+
+    The logits of a whole batch (4,000 tokens × 32,000 entries) would be half a gigabyte, and as much again for their
+    gradient. A chunk of rows is projected, scored, and turned into its part of the gradients right away; backward only
+    scales them.
 
     The smoothed target (5.4) gives 1 − smoothing to the target token and spreads the rest evenly over the vocabulary.
     """
@@ -49,6 +57,10 @@ def projected_cross_entropy(
         arguments = (hidden.to(weight.dtype), weight, bias, targets, smoothing, r_drop)
         loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
+
+
+R_DROP_CHUNK_BYTES = 16 << 20
+"""Size of a chunk with R-Drop: logits are read a dozen times, so they should fit in the CPU's cache (docs/log.md)."""
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

@@ -1,10 +1,4 @@
-"""Metrics of a run: the result of a validation, metrics.jsonl, and TensorBoard.
-
-Each line is written in one piece, so that another program can follow the run. A kill leaves at most an incomplete last
-line. A resumed run first truncates the file to its checkpoint, so that no step occurs twice.
-
-Written in addition to metrics.jsonl; nothing is read back from here.
-"""
+"""Metrics of a run: the result of a validation, metrics.jsonl, and TensorBoard. They know no model and no terminal."""
 
 import json
 import math
@@ -23,17 +17,46 @@ from sightline.training.report import VALIDATION_PREFIX, Sample
 from sightline.training.settings import BestMetric
 from sightline.training.state import Metric
 
-FILE_NAME = "metrics.jsonl"
+METRICS = "metrics.jsonl"
+
 VALIDATION_LOSS = "validation_loss"
 """Only validation records have this key."""
-MAX_LINE_BYTES = 1 << 20
 
 
-FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SAFE_FLAGS
+@dataclass(frozen=True)
+class ValidationResult:
+    """Loss, scores and sample outputs of a model on the validation set."""
+
+    loss: float
+    """Cross-entropy per token (or label), without label smoothing."""
+    score: tuple[str, float]
+    """Name and value of the task's main metric."""
+    higher_is_better: bool
+    other_scores: dict[str, float] = field(default_factory=dict)
+    samples: tuple[Sample, ...] = ()
+
+    def to_record(self) -> dict[str, float]:
+        """Return all values by name."""
+        name, value = self.score
+        return {VALIDATION_LOSS: self.loss, name: value, **self.other_scores}
+
+    def selection_key(self, best_metric: BestMetric, *, step: int) -> tuple[float, float]:
+        """Return a key that is higher for a better model: the score, then the loss to break ties.
+
+        Ties are common: BLEU is 0 for every model as long as all sentences are short.
+        """
+        if best_metric == "last":
+            return float(step), 0.0
+        loss, score = float(self.loss), float(self.score[1])  # not NumPy's
+        return (-loss, 0.0) if best_metric == "loss" else (score if self.higher_is_better else -score, -loss)
 
 
 class MetricsFile:
-    """The metrics of one run; the file need not exist yet."""
+    """metrics.jsonl, one JSON object per line, each with its "step"; the file need not exist yet.
+
+    Each line is written in one piece, so that another program can follow the run. A kill leaves at most an incomplete
+    last line. A resumed run first truncates the file to its checkpoint, so that no step occurs twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +67,7 @@ class MetricsFile:
         If the disk is full, the file is unchanged.
         """
         finite = {name: finite_or_none(value) for name, value in record.items()}
-        check(finite)
+        check_record(finite)
         # A lone surrogate, which UTF-8 cannot hold, is escaped; backslashreplace does it as JSON does.
         text = json.dumps(finite, ensure_ascii=False, allow_nan=False) + "\n"
         try:
@@ -87,9 +110,12 @@ def read_metrics(path: Path) -> list[dict[str, Metric]]:
     return [record for _, record in complete_lines(path)]
 
 
+APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SAFE_FLAGS
+
+
 def append_bytes(path: Path, data: bytes) -> None:
     """Append bytes to a file, all of them or none."""
-    descriptor = os.open(path, FLAGS, 0o644)
+    descriptor = os.open(path, APPEND_FLAGS, 0o644)
     try:
         before = os.fstat(descriptor).st_size
         try:
@@ -113,12 +139,15 @@ def complete_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Metric]]]:
     with file:
         for number, line in enumerate(split_lines(file, path), start=1):
             try:
-                record = parse(line)
+                record = parse_record(line)
             except InputError as error:
                 if line.endswith(b"\n"):
                     raise InputError(f"{Location(path, number)}: {error}") from None
                 return
             yield (line if line.endswith(b"\n") else line + b"\n"), record
+
+
+MAX_LINE_BYTES = 1 << 20
 
 
 def split_lines(file: FileIO, path: Path) -> Iterator[bytes]:
@@ -136,14 +165,14 @@ def split_lines(file: FileIO, path: Path) -> Iterator[bytes]:
         yield rest
 
 
-def parse(line: bytes) -> dict[str, Metric]:
+def parse_record(line: bytes) -> dict[str, Metric]:
     """Return the record of a line, or raise InputError."""
     record: dict[str, Metric] = parse_object(line)  # type: ignore[assignment]  # checked on the next line
-    check(record)
+    check_record(record)
     return record
 
 
-def check(record: Mapping[str, Metric]) -> None:
+def check_record(record: Mapping[str, Metric]) -> None:
     """Reject anything that is not the record of a step."""
     if type(record.get("step")) is not int or not 0 <= record_step(record) < 1 << 63:
         raise InputError('this record must have a "step", an integer of at least 0')
@@ -166,37 +195,10 @@ def finite_or_none(value: Metric) -> Metric:
     return value
 
 
-@dataclass(frozen=True)
-class ValidationResult:
-    """Loss and scores of a model on the validation set."""
-
-    loss: float
-    """Cross-entropy per token (or label), without label smoothing."""
-    score: tuple[str, float]
-    """Name and value of the task's main metric."""
-    higher_is_better: bool
-    other_scores: dict[str, float] = field(default_factory=dict)
-    samples: tuple[Sample, ...] = ()
-
-    def to_record(self) -> dict[str, float]:
-        """Return all values by name."""
-        name, value = self.score
-        return {VALIDATION_LOSS: self.loss, name: value, **self.other_scores}
-
-    def selection_key(self, best_metric: BestMetric, *, step: int) -> tuple[float, float]:
-        """Return a key that is higher for a better model: the score, then the loss to break ties.
-
-        Ties are common: BLEU is 0 for every model as long as all sentences are short.
-        """
-        if best_metric == "last":
-            return float(step), 0.0
-        loss, score = float(self.loss), float(self.score[1])  # not NumPy's
-        return (-loss, 0.0) if best_metric == "loss" else (score if self.higher_is_better else -score, -loss)
-
-
 class TensorBoardWriter:
-    """Writes events into a folder, flushing each, so that curves grow during the run.
+    """Writes metrics (train/…, validation/…) and samples as events, flushing each, so that curves grow during the run.
 
+    They are written in addition to metrics.jsonl; nothing is read back from here. The package is an extra.
     A resumed run gives its first step as `purge_step`: events of that step and later ones are then hidden.
     """
 

@@ -1,14 +1,4 @@
-"""Optimizers: torch's and Muon, each with the parameters that suit it, and averages of the weights they move.
-
-Those are slow without hardware support (docs/log.md). Here they have the precision of the weights, and all matrices of
-one shape are orthogonalized in one batch.
-
-adam    all parameters (5.3 of the paper)
-    adamw   weight decay for matrices; none for norms, biases and embeddings
-    muon    Muon for the matrices within layers, AdamW for everything else
-
-A model may need two of torch's optimizers; `Optimizer` makes them one. An update with non-finite gradients is skipped.
-"""
+"""Optimizers: torch's and Muon, each with the parameters that suit it, and averages of the weights they move."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,66 +15,6 @@ from sightline.bundle.weights import TensorFile, check_tensors, open_tensor_file
 from sightline.errors import InputError, SightlineError
 from sightline.training.settings import OnNonFinite, TrainingSettings
 
-
-class Muon(torch.optim.Muon):
-    """torch's Muon, with Nesterov momentum and updates as large as AdamW's, so that one learning rate suits both.
-
-    Its state is that of torch's Muon.
-    """
-
-    def __init__(
-        self, parameters: Iterable[Any], *, lr: float, weight_decay: float = 0.0, momentum: float = 0.95
-    ) -> None:
-        super().__init__(
-            parameters, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw"
-        )  # fmt: skip
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Update every matrix that has a gradient."""
-        if closure is not None:
-            raise NotImplementedError("closures are not supported: compute gradients before step()")
-        for group in self.param_groups:
-            same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    same_shape[parameter.shape].append(parameter)
-            for shape, parameters in same_shape.items():
-                directions = orthogonalize(torch.stack([self._direction(one, group) for one in parameters]), group)
-                rate = group["lr"] * 0.2 * max(shape) ** 0.5  # what torch calls "match_rms_adamw"
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(parameters, list(directions), alpha=-rate)
-
-    def _direction(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
-        """Return the gradient with Nesterov momentum."""
-        gradient, state = parameter.grad, self.state[parameter]
-        if gradient is None:
-            raise TypeError("a parameter without a gradient is not updated")
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
-        momentum: Tensor = state["momentum_buffer"]
-        momentum.lerp_(gradient, 1 - group["momentum"])
-        return gradient.lerp(momentum, group["momentum"])
-
-
-def orthogonalize(matrices: Float[Tensor, "N R C"], group: dict[str, Any]) -> Float[Tensor, "N R C"]:
-    """Return matrices with about the same directions whose singular values are all near 1 (Newton–Schulz)."""
-    a, b, c = group["ns_coefficients"]
-    transposed = matrices.size(1) > matrices.size(2)
-    x = matrices.mT if transposed else matrices
-    x = x / x.flatten(1).norm(dim=1).clamp(min=group["eps"])[:, None, None]
-    for _ in range(group["ns_steps"]):
-        products = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(products, products, products, beta=b, alpha=c), x, beta=a)
-    return x.mT if transposed else x
-
-
-FUSED_DEVICES = ("cpu", "cuda", "mps", "xpu")
-"""Devices for which torch has a fused Adam kernel."""
-
-WITHIN_LAYERS = ".layers."
-"""Part of the name of every parameter that belongs to a layer of a stack."""
-
 NamedParameters = list[tuple[str, nn.Parameter]]
 
 
@@ -98,7 +28,7 @@ class UpdateResult:
 
 
 class Optimizer:
-    """One or several of torch's optimizers that share the parameters of a model."""
+    """One or several of torch's optimizers that share the parameters of a model; `make_optimizer` builds it."""
 
     def __init__(self, parts: Iterable[torch.optim.Optimizer]) -> None:
         self.parts = tuple(parts)
@@ -167,7 +97,12 @@ def all_finite(gradient: Tensor | None) -> bool:
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Return the optimizer of the settings, with every trainable parameter of the model."""
+    """Return the optimizer of the settings, with every trainable parameter of the model.
+
+    adam    all parameters (5.3 of the paper)
+    adamw   weight decay for matrices; none for norms, biases and embeddings
+    muon    Muon for the matrices within layers, AdamW for everything else
+    """
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     if not named:
         raise SightlineError("the model has no trainable parameters: all are frozen")
@@ -191,6 +126,10 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     return Optimizer(parts)
 
 
+WITHIN_LAYERS = ".layers."
+"""Part of the name of every parameter that belongs to a layer of a stack."""
+
+
 def choose_group(name: str, parameter: nn.Parameter, settings: TrainingSettings, *, is_embedding: bool) -> str:
     """Return the group of a parameter: Muon, or AdamW with or without weight decay.
 
@@ -201,9 +140,68 @@ def choose_group(name: str, parameter: nn.Parameter, settings: TrainingSettings,
     return "hidden" if settings.optimizer == "muon" and WITHIN_LAYERS in name else "matrices"
 
 
+FUSED_DEVICES = ("cpu", "cuda", "mps", "xpu")
+"""Devices for which torch has a fused Adam kernel."""
+
+
 def can_be_fused(named: NamedParameters) -> bool:
     """Tell whether torch can update all these parameters in one kernel."""
     return all(p.device.type in FUSED_DEVICES and p.is_floating_point() for _, p in named)
+
+
+class Muon(torch.optim.Muon):
+    """Muon (Jordan et al. 2024), with Nesterov momentum and updates as large as AdamW's: one learning rate suits both.
+
+    torch's own computes its matrix products in bfloat16, which is slow without hardware support (docs/log.md). Here
+    they have the precision of the weights, and all matrices of one shape are orthogonalized in one batch. The state is
+    that of torch's Muon.
+    """
+
+    def __init__(
+        self, parameters: Iterable[Any], *, lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+    ) -> None:
+        super().__init__(
+            parameters, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw"
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Update every matrix that has a gradient."""
+        if closure is not None:
+            raise NotImplementedError("closures are not supported: compute gradients before step()")
+        for group in self.param_groups:
+            same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    same_shape[parameter.shape].append(parameter)
+            for shape, parameters in same_shape.items():
+                directions = orthogonalize(torch.stack([self._direction(one, group) for one in parameters]), group)
+                rate = group["lr"] * 0.2 * max(shape) ** 0.5  # what torch calls "match_rms_adamw"
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(parameters, list(directions), alpha=-rate)
+
+    def _direction(self, parameter: Tensor, group: dict[str, Any]) -> Tensor:
+        """Return the gradient with Nesterov momentum."""
+        gradient, state = parameter.grad, self.state[parameter]
+        if gradient is None:
+            raise TypeError("a parameter without a gradient is not updated")
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        momentum: Tensor = state["momentum_buffer"]
+        momentum.lerp_(gradient, 1 - group["momentum"])
+        return gradient.lerp(momentum, group["momentum"])
+
+
+def orthogonalize(matrices: Float[Tensor, "N R C"], group: dict[str, Any]) -> Float[Tensor, "N R C"]:
+    """Return matrices with about the same directions whose singular values are all near 1 (Newton–Schulz)."""
+    a, b, c = group["ns_coefficients"]
+    transposed = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if transposed else matrices
+    x = x / x.flatten(1).norm(dim=1).clamp(min=group["eps"])[:, None, None]
+    for _ in range(group["ns_steps"]):
+        products = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(products, products, products, beta=b, alpha=c), x, beta=a)
+    return x.mT if transposed else x
 
 
 class ExponentialMovingAverage:
@@ -241,7 +239,7 @@ def effective_decay(step: int, *, max_decay: float) -> float:
 
 
 def average_files(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several safetensors files of one model.
+    """Return the mean of the weights of several safetensors files of one model, such as its last checkpoints (6.1).
 
     Files are read tensor by tensor: memory holds the result and one tensor.
     """

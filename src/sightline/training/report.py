@@ -1,16 +1,15 @@
 """Reporters: how a run shows messages, warnings, progress, metrics and samples. They know no model and no file.
 
-Texts from models and corpora are shown as they are, except that control characters are escaped.
+There is one for every kind of stream:
 
-TerminalReporter   a progress bar, the latest sample below it, messages above
+    TerminalReporter   a progress bar, the latest sample below it, messages above
     PlainReporter      one line per message, for logs and pipes
     SilentReporter     keeps everything and shows nothing, for Python and tests
-
-A closed terminal does not end a run: its output is dropped.
 """
 
 import io
 import math
+import os
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,30 +21,6 @@ from sightline.training.state import Metric
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-import os
-
-MAX_CHARACTERS = 300
-"""Of a sample, in the output."""
-
-JOINERS = "\u200c\u200d"
-"""Invisible, but Persian, Hindi and some emoji need them."""
-
-FORMATS: dict[str, str] = {
-    "step": "step {:,}",
-    "epoch": "epoch {:.1f}",
-    "loss": "loss {:.3f}",
-    "learning_rate": "lr {:.1e}",
-    "tokens_per_second": "{:,.0f} tokens/s",
-}
-"""The common metrics, in the order shown, before all others."""
-
-HIDDEN = ("seconds", "tokens", "gradient_norm")
-"""Metrics that are stored but not shown."""
-
-VALIDATION_PREFIX = "validation_"
-"""Prefix of validation metrics that also exist for training: the loss."""
-
-UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 @dataclass(frozen=True)
@@ -65,80 +40,30 @@ class Sample:
             yield "reference", shorten(escape_control(self.reference))
 
 
-def format_values(record: Mapping[str, Metric]) -> list[str]:
-    """Format the metrics of a record: the common ones first, then the others by name."""
-    common = [name for name in FORMATS if name in record]
-    others = [name for name in record if name not in FORMATS and name not in HIDDEN]
-    shown = [name for name in (*common, *others) if record[name] is not None]
-    return [format_value(name, record[name]) for name in shown if record[name] or name != "skipped"]
+@runtime_checkable
+class Reporter(Protocol):
+    """Receives the messages and progress of a run. `end` is always called, even after an error, possibly twice."""
 
+    def info(self, text: str) -> None:
+        """Report a message."""
 
-def format_value(name: str, value: Metric) -> str:
-    """Format one metric with its name."""
-    if name in FORMATS and not isinstance(value, str):
-        return FORMATS[name].format(value)
-    if isinstance(value, float):
-        text = f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:,.3g}"
-    else:
-        text = f"{value:,}" if isinstance(value, int) else shorten(escape_control(str(value)))
-    return f"{escape_control(name).replace('_', ' ')} {text}"
-
-
-def format_validation(record: Mapping[str, Metric]) -> str:
-    """Format the scores of a validation, the step first."""
-    step = {name: value for name, value in record.items() if name == "step"}
-    scores = {name.removeprefix(VALIDATION_PREFIX): value for name, value in record.items() if name != "step"}
-    return "  ".join([*format_values(step), "validation", *format_values(scores)])
-
-
-def shorten(text: str) -> str:
-    """Cut a long text."""
-    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 2]} …"
-
-
-def escape_control(text: str) -> str:
-    r"""Escape characters that are invisible or control a terminal: \n, \x1b, \u202e."""
-    return "".join(c if is_displayable(c) else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def is_displayable(character: str) -> bool:
-    """Tell whether a character can be shown as it is: French needs narrow spaces, Persian its joiners."""
-    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"
-
-
-def format_duration(seconds: float | int) -> str:
-    """Format a time ("2 min 40 s", "12 min") with no more precision than an estimate has."""
-    whole = max(1, round(seconds))
-    at = next(index for index, (_, size) in enumerate(UNITS) if whole >= size)
-    name, size = UNITS[at]
-    count, rest = divmod(whole, size)
-    finer, finer_size = UNITS[min(at + 1, len(UNITS) - 1)]
-    fine = rest // finer_size if count < 10 else 0
-    return f"{count} {name} {fine} {finer}" if fine else f"{count} {name}"
-
-
-Clock = Callable[[], float]
-
-
-class ETA:
-    """Estimates the remaining time from the steps of this process, validations and checkpoints included."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.clock = clock
-        self.total_steps: int | None = None
-        self.first_step = 0
-        self.start = clock()
+    def warn(self, text: str) -> None:
+        """Report a warning."""
 
     def begin(self, *, total_steps: int | None, step: int) -> None:
-        """Start the clock."""
-        self.total_steps, self.first_step, self.start = total_steps, step, self.clock()
+        """Begin to report progress, from `step` to the last step, if that is known."""
 
-    def format_remaining(self, step: int) -> list[str]:
-        """Return the remaining time as text, or nothing if it cannot be known."""
-        done = step - self.first_step
-        if self.total_steps is None or done <= 0 or step >= self.total_steps:
-            return []
-        return [f"{format_duration((self.clock() - self.start) / done * (self.total_steps - step))} left"]
+    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
+        """Report an update."""
+
+    def log(self, record: Mapping[str, Metric]) -> None:
+        """Report the means over the latest updates."""
+
+    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
+        """Report scores on the validation set and sample outputs."""
+
+    def end(self) -> None:
+        """Stop reporting progress."""
 
 
 @runtime_checkable
@@ -159,38 +84,109 @@ class Stream(Protocol):
         """Tell whether this is a terminal."""
 
 
-class SafeStream(io.TextIOBase):
-    """Forwards text to another stream, ignoring write errors; characters that its encoding lacks are escaped."""
+def reporter_for(stream: Stream | None) -> Reporter:
+    """Return the reporter for a stream: a terminal, any other stream, or none."""
+    if stream is None:  # a program without a console has no stderr
+        return SilentReporter()
+    drawable = SafeStream(stream).isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    return TerminalReporter(stream) if drawable else PlainReporter(stream)
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # typeshed annotates an attribute
-        """Encoding of the other stream."""
-        return getattr(self.stream, "encoding", None) or "utf-8"
+class SilentReporter:
+    """Shows nothing and keeps everything."""
 
-    def isatty(self) -> bool:
-        """Tell whether the other stream is an open terminal."""
-        return not self.stream.closed and self.stream.isatty()
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.warnings: list[str] = []
+        self.records: list[dict[str, Metric]] = []
+        self.validations: list[dict[str, Metric]] = []
+        self.samples: list[Sample] = []
+        self.steps: list[int] = []
 
-    def write(self, text: str) -> int:
-        """Write, or drop the text if the other end is closed."""
-        with suppress(OSError, ValueError):  # a stream that Python itself has closed raises a ValueError
-            self.stream.write(text.encode(self.encoding, errors="backslashreplace").decode(self.encoding))
-        return len(text)
+    def info(self, text: str) -> None:
+        """Keep a message."""
+        self.messages.append(text)
 
-    def flush(self) -> None:
-        """Flush the stream."""
-        with suppress(OSError, ValueError):
-            self.stream.flush()
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(text)
+
+    def begin(self, *, total_steps: int | None, step: int) -> None:
+        """Do nothing."""
+
+    def tick(
+        self,
+        step: int,
+        *,
+        loss: float | int,  # noqa: ARG002 - the records have it
+        tokens_per_second: float | int,  # noqa: ARG002
+        learning_rate: float | int,  # noqa: ARG002
+    ) -> None:
+        """Keep the number of the step."""
+        self.steps.append(step)
+
+    def log(self, record: Mapping[str, Metric]) -> None:
+        """Keep a record."""
+        self.records.append(dict(record))
+
+    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
+        """Keep a record, and the latest samples."""
+        self.validations.append(dict(record))
+        self.samples = list(samples)
+
+    def end(self) -> None:
+        """Do nothing."""
+
+
+Clock = Callable[[], float]
+
+
+class PlainReporter:
+    """Writes one line per message."""
+
+    def __init__(self, stream: Stream, *, clock: Clock = time.monotonic) -> None:
+        self.stream = SafeStream(stream)
+        self.eta = ETA(clock)
+
+    def info(self, text: str) -> None:
+        """Write a message."""
+        self._write(escape_control(text))
+
+    def warn(self, text: str) -> None:
+        """Write a warning."""
+        self._write(f"warning: {escape_control(text)}")
+
+    def begin(self, *, total_steps: int | None, step: int) -> None:
+        """Start the clock."""
+        self.eta.begin(total_steps=total_steps, step=step)
+
+    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
+        """Write nothing: one line per update would be too many."""
+
+    def log(self, record: Mapping[str, Metric]) -> None:
+        """Write a line such as "step 1,200  epoch 3.4  loss 2.131  lr 1.2e-03  3,410 tokens/s  12 min left"."""
+        self._write("  ".join([*format_values(record), *self.eta.format_remaining(int(record.get("step") or 0))]))
+
+    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
+        """Write a line of scores and the samples."""
+        self._write(format_validation(record))
+        for sample in samples:
+            for label, text in sample.parts():
+                self._write(f"    {label:<9}  {text}")
+
+    def end(self) -> None:
+        """Do nothing: every line is written already."""
+
+    def _write(self, text: str) -> None:
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
 
 
 REDRAWS_PER_SECOND = 8
 
 
 class TerminalReporter:
-    """Draws with rich.
+    """Draws with rich: messages, a progress bar, and below it the latest metrics and sample.
 
     Nothing runs in the background and the cursor is never hidden, so that even a killed process leaves the terminal in
     order.
@@ -284,125 +280,134 @@ class TerminalReporter:
         self.last_draw = self.eta.clock()
 
 
-__all__ = ["PlainReporter", "Reporter", "Sample", "SilentReporter", "TerminalReporter", "reporter_for"]
+class ETA:
+    """Estimates the remaining time from the steps of this process, validations and checkpoints included."""
 
-
-@runtime_checkable
-class Reporter(Protocol):
-    """Receives the messages and progress of a run. `end` is always called, even after an error, possibly twice."""
-
-    def info(self, text: str) -> None:
-        """Report a message."""
-
-    def warn(self, text: str) -> None:
-        """Report a warning."""
-
-    def begin(self, *, total_steps: int | None, step: int) -> None:
-        """Begin to report progress, from `step` to the last step, if that is known."""
-
-    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
-        """Report an update."""
-
-    def log(self, record: Mapping[str, Metric]) -> None:
-        """Report the means over the latest updates."""
-
-    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
-        """Report scores on the validation set and sample outputs."""
-
-    def end(self) -> None:
-        """Stop reporting progress."""
-
-
-class SilentReporter:
-    """Shows nothing and keeps everything."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-        self.warnings: list[str] = []
-        self.records: list[dict[str, Metric]] = []
-        self.validations: list[dict[str, Metric]] = []
-        self.samples: list[Sample] = []
-        self.steps: list[int] = []
-
-    def info(self, text: str) -> None:
-        """Keep a message."""
-        self.messages.append(text)
-
-    def warn(self, text: str) -> None:
-        """Keep a warning."""
-        self.warnings.append(text)
-
-    def begin(self, *, total_steps: int | None, step: int) -> None:
-        """Do nothing."""
-
-    def tick(
-        self,
-        step: int,
-        *,
-        loss: float | int,  # noqa: ARG002 - the records have it
-        tokens_per_second: float | int,  # noqa: ARG002
-        learning_rate: float | int,  # noqa: ARG002
-    ) -> None:
-        """Keep the number of the step."""
-        self.steps.append(step)
-
-    def log(self, record: Mapping[str, Metric]) -> None:
-        """Keep a record."""
-        self.records.append(dict(record))
-
-    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
-        """Keep a record, and the latest samples."""
-        self.validations.append(dict(record))
-        self.samples = list(samples)
-
-    def end(self) -> None:
-        """Do nothing."""
-
-
-class PlainReporter:
-    """Writes one line per message."""
-
-    def __init__(self, stream: Stream, *, clock: Clock = time.monotonic) -> None:
-        self.stream = SafeStream(stream)
-        self.eta = ETA(clock)
-
-    def info(self, text: str) -> None:
-        """Write a message."""
-        self._write(escape_control(text))
-
-    def warn(self, text: str) -> None:
-        """Write a warning."""
-        self._write(f"warning: {escape_control(text)}")
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self.clock = clock
+        self.total_steps: int | None = None
+        self.first_step = 0
+        self.start = clock()
 
     def begin(self, *, total_steps: int | None, step: int) -> None:
         """Start the clock."""
-        self.eta.begin(total_steps=total_steps, step=step)
+        self.total_steps, self.first_step, self.start = total_steps, step, self.clock()
 
-    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
-        """Write nothing: one line per update would be too many."""
-
-    def log(self, record: Mapping[str, Metric]) -> None:
-        """Write a line such as "step 1,200  epoch 3.4  loss 2.131  lr 1.2e-03  3,410 tokens/s  12 min left"."""
-        self._write("  ".join([*format_values(record), *self.eta.format_remaining(int(record.get("step") or 0))]))
-
-    def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
-        """Write a line of scores and the samples."""
-        self._write(format_validation(record))
-        for sample in samples:
-            for label, text in sample.parts():
-                self._write(f"    {label:<9}  {text}")
-
-    def end(self) -> None:
-        """Do nothing: every line is written already."""
-
-    def _write(self, text: str) -> None:
-        self.stream.write(f"{text}\n")
-        self.stream.flush()
+    def format_remaining(self, step: int) -> list[str]:
+        """Return the remaining time as text, or nothing if it cannot be known."""
+        done = step - self.first_step
+        if self.total_steps is None or done <= 0 or step >= self.total_steps:
+            return []
+        return [f"{format_duration((self.clock() - self.start) / done * (self.total_steps - step))} left"]
 
 
-def reporter_for(stream: Stream | None) -> Reporter:
-    """Return the reporter for a stream: a terminal, any other stream, or none."""
-    if stream is None:  # a program without a console has no stderr
-        return SilentReporter()
-    drawable = SafeStream(stream).isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    return TerminalReporter(stream) if drawable else PlainReporter(stream)
+class SafeStream(io.TextIOBase):
+    """Forwards text to another stream; characters that its encoding lacks are escaped.
+
+    Write errors are ignored, since a closed terminal or pipe must not end a run.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed annotates an attribute
+        """Encoding of the other stream."""
+        return getattr(self.stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Tell whether the other stream is an open terminal."""
+        return not self.stream.closed and self.stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write, or drop the text if the other end is closed."""
+        with suppress(OSError, ValueError):  # a stream that Python itself has closed raises a ValueError
+            self.stream.write(text.encode(self.encoding, errors="backslashreplace").decode(self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        with suppress(OSError, ValueError):
+            self.stream.flush()
+
+
+METRIC_FORMATS: dict[str, str] = {
+    "step": "step {:,}",
+    "epoch": "epoch {:.1f}",
+    "loss": "loss {:.3f}",
+    "learning_rate": "lr {:.1e}",
+    "tokens_per_second": "{:,.0f} tokens/s",
+}
+"""The common metrics, in the order shown, before all others."""
+
+HIDDEN_METRICS = ("seconds", "tokens", "gradient_norm")
+"""Metrics that are stored but not shown."""
+
+VALIDATION_PREFIX = "validation_"
+"""Prefix of validation metrics that also exist for training: the loss."""
+
+
+def format_values(record: Mapping[str, Metric]) -> list[str]:
+    """Format the metrics of a record: the common ones first, then the others by name."""
+    common = [name for name in METRIC_FORMATS if name in record]
+    others = [name for name in record if name not in METRIC_FORMATS and name not in HIDDEN_METRICS]
+    shown = [name for name in (*common, *others) if record[name] is not None]
+    return [format_value(name, record[name]) for name in shown if record[name] or name != "skipped"]
+
+
+def format_value(name: str, value: Metric) -> str:
+    """Format one metric with its name."""
+    if name in METRIC_FORMATS and not isinstance(value, str):
+        return METRIC_FORMATS[name].format(value)
+    if isinstance(value, float):
+        text = f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:,.3g}"
+    else:
+        text = f"{value:,}" if isinstance(value, int) else shorten(escape_control(str(value)))
+    return f"{escape_control(name).replace('_', ' ')} {text}"
+
+
+def format_validation(record: Mapping[str, Metric]) -> str:
+    """Format the scores of a validation, the step first."""
+    step = {name: value for name, value in record.items() if name == "step"}
+    scores = {name.removeprefix(VALIDATION_PREFIX): value for name, value in record.items() if name != "step"}
+    return "  ".join([*format_values(step), "validation", *format_values(scores)])
+
+
+DURATION_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def format_duration(seconds: float | int) -> str:
+    """Format a time ("2 min 40 s", "12 min") with no more precision than an estimate has."""
+    whole = max(1, round(seconds))
+    at = next(index for index, (_, size) in enumerate(DURATION_UNITS) if whole >= size)
+    name, size = DURATION_UNITS[at]
+    count, rest = divmod(whole, size)
+    finer, finer_size = DURATION_UNITS[min(at + 1, len(DURATION_UNITS) - 1)]
+    fine = rest // finer_size if count < 10 else 0
+    return f"{count} {name} {fine} {finer}" if fine else f"{count} {name}"
+
+
+MAX_SAMPLE_CHARACTERS = 300
+"""Longer samples and texts are cut."""
+
+
+def shorten(text: str) -> str:
+    """Cut a long text."""
+    return text if len(text) <= MAX_SAMPLE_CHARACTERS else f"{text[: MAX_SAMPLE_CHARACTERS - 2]} …"
+
+
+def escape_control(text: str) -> str:
+    r"""Escape characters that are invisible or control a terminal: \n, \x1b, \u202e.
+
+    Everything else in texts from models and corpora is shown as it is.
+    """
+    return "".join(c if is_displayable(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+JOINERS = "\u200c\u200d"
+"""Invisible, but Persian, Hindi and some emoji need them."""
+
+
+def is_displayable(character: str) -> bool:
+    """Tell whether a character can be shown as it is: French needs narrow spaces, Persian its joiners."""
+    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"

@@ -1,12 +1,4 @@
-"""The training state, in memory and as named tensors and JSON: what a checkpoint holds and a resumed run needs.
-
-model       the weights
-    optimizer   the optimizer's state of every parameter, as PARAMETER.KEY
-    ema         the exponential moving average of the weights, if there is one
-    gradients   accumulated gradients that wait for the next update, if there are any
-
-The rest is numbers: the progress, what the loop decides by, running sums, metrics, states of the random generators.
-"""
+"""The training state, in memory and as named tensors and JSON: what a checkpoint holds and a resumed run needs."""
 
 import math
 import random
@@ -24,121 +16,8 @@ from sightline.errors import InputError, RefusedError, SettingsError
 from sightline.model.registry import Model
 from sightline.training.optimizer import ExponentialMovingAverage, Optimizer
 
-NUMPY_WORDS = 624
-"""Words of the Mersenne twister, which Python and NumPy use."""
-
-
-@dataclass(frozen=True)
-class RandomStates:
-    """The states of all generators a run may use."""
-
-    python: tuple[Any, ...]
-    numpy: tuple[Any, ...]
-    torch: Tensor
-    cuda: tuple[Tensor, ...]
-    """One per GPU."""
-
-    @classmethod
-    def capture(cls) -> "RandomStates":
-        """Return the current states."""
-        return cls(
-            random.getstate(),
-            tuple(np.random.get_state()),  # noqa: NPY002 - users may draw from the global generator
-            torch.get_rng_state(),
-            tuple(torch.cuda.get_rng_state_all()),
-        )
-
-    def restore(self) -> None:
-        """Set the generators to these states."""
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)  # noqa: NPY002
-        torch.set_rng_state(self.torch)
-        for index, state in enumerate(self.cuda[: torch.cuda.device_count()]):
-            torch.cuda.set_rng_state(state, index)
-
-    def to_entries(self) -> dict[str, object]:
-        """Return the states as JSON holds them."""
-        _, words, gauss = self.python
-        _, keys, position, has_gauss, cached = self.numpy
-        return {
-            "python": {"words": to_hex(words), "gauss": gauss},
-            "numpy": {
-                "words": to_hex(keys.tolist()),
-                "position": int(position),
-                "has_gauss": int(has_gauss),
-                "cached": float(cached),
-            },
-            "torch": self.torch.numpy().tobytes().hex(),
-            "cuda": [state.numpy().tobytes().hex() for state in self.cuda],
-        }
-
-    @classmethod
-    def from_entries(cls, entries: Mapping[str, Any]) -> "RandomStates":
-        """Parse the states; each is tried on a new generator first, so that a bad one changes nothing."""
-        try:
-            python, numpy = entries["python"], entries["numpy"]
-            states = cls(
-                (random.Random.VERSION, tuple(from_hex(python["words"])), parse_gauss(python["gauss"])),
-                ("MT19937", parse_keys(numpy), parse_position(numpy), int(numpy["has_gauss"]), float(numpy["cached"])),
-                parse_tensor(entries["torch"]),
-                tuple(parse_tensor(state) for state in entries["cuda"]),
-            )
-            random.Random().setstate(states.python)  # noqa: S311 - a trial, not a secret
-            np.random.RandomState().set_state(states.numpy)
-            torch.Generator().set_state(states.torch)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError):
-            raise InputError("the states of the random generators are not valid") from None
-        return states
-
-
-def to_hex(words: Sequence[int]) -> str:
-    """Encode 32-bit words as hex."""
-    return np.asarray(words, dtype="<u4").tobytes().hex()
-
-
-def from_hex(text: str) -> list[int]:
-    """Decode 32-bit words."""
-    words: list[int] = np.frombuffer(bytes.fromhex(text), dtype="<u4").tolist()
-    return words
-
-
-def parse_keys(entries: Mapping[str, Any]) -> "np.ndarray[Any, np.dtype[np.uint32]]":
-    """Parse NumPy's words."""
-    words = from_hex(entries["words"])
-    if len(words) != NUMPY_WORDS:
-        raise ValueError
-    return np.asarray(words, dtype=np.uint32)
-
-
-def parse_position(entries: Mapping[str, Any]) -> int:
-    """Parse the index of the next word: NumPy itself would accept any number and read out of bounds."""
-    position = entries["position"]
-    if type(position) is not int or not 0 <= position <= NUMPY_WORDS:
-        raise ValueError
-    return position
-
-
-def parse_gauss(value: object) -> float | None:
-    """Parse the second number of a Gaussian pair, if one is left."""
-    if value is not None and not (isinstance(value, float) and math.isfinite(value)):
-        raise ValueError
-    return value
-
-
-def parse_tensor(text: str) -> Tensor:
-    """Parse the bytes of a torch generator."""
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
-
-
 Metric = float | int | str | None
 Shape = tuple[int, ...]
-
-OPTIMIZER_STATE: dict[str, dict[str, bool]] = {
-    "Adam": {"step": False, "exp_avg": True, "exp_avg_sq": True},
-    "AdamW": {"step": False, "exp_avg": True, "exp_avg_sq": True},
-    "Muon": {"momentum_buffer": True},
-}
-"""State that torch's optimizers keep per parameter: True if it has the parameter's shape, False if it is a scalar."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +89,7 @@ def check_fields(fields: object, *, signed: Collection[str] = ()) -> None:
 
 @dataclass
 class TrainingState:
-    """The live objects of a run."""
+    """The live objects of a run; the random generators, which are global, are captured by `RandomStates`."""
 
     model: Model
     optimizer: Optimizer
@@ -222,7 +101,13 @@ class TrainingState:
     """Latest metrics, for people: nothing depends on them; their history is in metrics.jsonl."""
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Return all tensors by kind and name; empty kinds are left out."""
+        """Return all tensors by kind and name; empty kinds are left out.
+
+        model       the weights
+        optimizer   the optimizer's state of every parameter, as PARAMETER.KEY
+        ema         the exponential moving average of the weights, if there is one
+        gradients   accumulated gradients that wait for the next update, if there are any
+        """
         named = dict(self.model.named_parameters())
         kinds = {
             "model": {name: parameter.detach() for name, parameter in named.items()},
@@ -279,6 +164,14 @@ class TrainingState:
         load_optimizer_state(self.optimizer, tensors.get("optimizer", {}))
 
 
+OPTIMIZER_STATE: dict[str, dict[str, bool]] = {
+    "Adam": {"step": False, "exp_avg": True, "exp_avg_sq": True},
+    "AdamW": {"step": False, "exp_avg": True, "exp_avg_sq": True},
+    "Muon": {"momentum_buffer": True},
+}
+"""State that torch's optimizers keep per parameter: True if it has the parameter's shape, False if it is a scalar."""
+
+
 def collect_optimizer_state(optimizer: Optimizer) -> dict[str, Tensor]:
     """Return the state of the optimizer as PARAMETER.KEY."""
     return {
@@ -300,3 +193,115 @@ def load_optimizer_state(optimizer: Optimizer, tensors: Mapping[str, Tensor]) ->
             if any(f"{name}.{key}" in tensors for key in OPTIMIZER_STATE[type(part).__name__])
         }
         part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})
+
+
+@dataclass(frozen=True)
+class RandomStates:
+    """The states of all random generators a run may use, as JSON and back: a resumed run must draw the same numbers."""
+
+    python: tuple[Any, ...]
+    numpy: tuple[Any, ...]
+    torch: Tensor
+    cuda: tuple[Tensor, ...]
+    """One per GPU."""
+
+    @classmethod
+    def capture(cls) -> "RandomStates":
+        """Return the current states."""
+        return cls(
+            random.getstate(),
+            tuple(np.random.get_state()),  # noqa: NPY002 - users may draw from the global generator
+            torch.get_rng_state(),
+            tuple(torch.cuda.get_rng_state_all()),
+        )
+
+    def restore(self) -> None:
+        """Set the generators to these states."""
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)  # noqa: NPY002
+        torch.set_rng_state(self.torch)
+        for index, state in enumerate(self.cuda[: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(state, index)
+
+    def to_entries(self) -> dict[str, object]:
+        """Return the states as JSON holds them."""
+        _, words, gauss = self.python
+        _, keys, position, has_gauss, cached = self.numpy
+        return {
+            "python": {"words": words_to_hex(words), "gauss": gauss},
+            "numpy": {
+                "words": words_to_hex(keys.tolist()),
+                "position": int(position),
+                "has_gauss": int(has_gauss),
+                "cached": float(cached),
+            },
+            "torch": self.torch.numpy().tobytes().hex(),
+            "cuda": [state.numpy().tobytes().hex() for state in self.cuda],
+        }
+
+    @classmethod
+    def from_entries(cls, entries: Mapping[str, Any]) -> "RandomStates":
+        """Parse the states; each is tried on a new generator first, so that a bad one changes nothing."""
+        try:
+            python, numpy = entries["python"], entries["numpy"]
+            states = cls(
+                (random.Random.VERSION, tuple(words_from_hex(python["words"])), parse_python_gauss(python["gauss"])),
+                (
+                    "MT19937",
+                    parse_numpy_words(numpy),
+                    parse_numpy_position(numpy),
+                    int(numpy["has_gauss"]),
+                    float(numpy["cached"]),
+                ),
+                parse_torch_state(entries["torch"]),
+                tuple(parse_torch_state(state) for state in entries["cuda"]),
+            )
+            random.Random().setstate(states.python)  # noqa: S311 - a trial, not a secret
+            np.random.RandomState().set_state(states.numpy)
+            torch.Generator().set_state(states.torch)
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError):
+            raise InputError("the states of the random generators are not valid") from None
+        return states
+
+
+def words_to_hex(words: Sequence[int]) -> str:
+    """Encode 32-bit words as hex."""
+    return np.asarray(words, dtype="<u4").tobytes().hex()
+
+
+def words_from_hex(text: str) -> list[int]:
+    """Decode 32-bit words."""
+    words: list[int] = np.frombuffer(bytes.fromhex(text), dtype="<u4").tolist()
+    return words
+
+
+NUMPY_WORDS = 624
+"""Words of the Mersenne Twister, NumPy's global generator."""
+
+
+def parse_numpy_words(entries: Mapping[str, Any]) -> "np.ndarray[Any, np.dtype[np.uint32]]":
+    """Parse NumPy's words."""
+    words = words_from_hex(entries["words"])
+    if len(words) != NUMPY_WORDS:
+        raise ValueError
+    return np.asarray(words, dtype=np.uint32)
+
+
+def parse_numpy_position(entries: Mapping[str, Any]) -> int:
+    """Parse the index of the next word: NumPy itself would accept any number and read out of bounds."""
+    position = entries["position"]
+    if type(position) is not int or not 0 <= position <= NUMPY_WORDS:
+        raise ValueError
+    return position
+
+
+def parse_python_gauss(value: object) -> float | None:
+    """Parse the second number of a Gaussian pair, if one is left."""
+    if value is not None and not (isinstance(value, float) and math.isfinite(value)):
+        raise ValueError
+    return value
+
+
+def parse_torch_state(text: str) -> Tensor:
+    """Parse the bytes of a torch generator."""
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
