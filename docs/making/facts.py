@@ -11,7 +11,7 @@ import numpy as np
 from making.example import CROSS_HEAD, DAY, DECODER_HEAD, ENCODER_HEAD, MONTH, READ_MONTH, WRITTEN_MONTH, Example
 from sightline.decoding.interfaces import length_penalty
 from sightline.tracing.figures.calculation import digits, select_computation
-from sightline.tracing.figures.canvas import label
+from sightline.tracing.figures.canvas import token_label
 from sightline.tracing.figures.residual_stream import embedding_stages, layer_stages, rms
 from sightline.training.schedule import linear, noam
 
@@ -66,7 +66,7 @@ def attention_facts(example: Example, row: int, *, attention: str, layer: int, h
     found = select_computation(example.trace, attention=attention, layer=layer, head=head, row=row)
     best = int(np.argmax(found.weights))
     return {
-        "key": label(found.keys[best]),
+        "key": token_label(found.keys[best]),
         "score": digits(float(found.scores[best])),
         "scaled": digits(float(found.scaled[best])),
         "masked": digits(float(found.masked[-1])),

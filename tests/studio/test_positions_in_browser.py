@@ -13,7 +13,7 @@ from sightline.pipelines import Generator, Translator
 from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
-from sightline.tracing.vectors import position_encodings, similarities
+from sightline.tracing.vectors import cosine_similarities, position_encodings
 
 pytestmark = pytest.mark.browser
 
@@ -69,7 +69,7 @@ def test_matrices_are_the_codes_and_their_cosines(tabs, models, name):
     codes = position_encodings(models[name], n=20)
     page = opened(tabs, f"model={name}&n=20")
     drawn_colors(page, "#encodings", codes, float(np.abs(codes).max()))
-    drawn_colors(page, "#similarities", similarities(codes), 1.0)
+    drawn_colors(page, "#similarities", cosine_similarities(codes), 1.0)
 
 
 def test_pointing_says_the_number(tabs, models):
@@ -81,7 +81,7 @@ def test_pointing_says_the_number(tabs, models):
         assert said.startswith(f"Position {row}, dimension {column}")
         assert number(said) == near(codes[row, column])
     point(page, "#similarities", 3, 11, (24, 24))
-    assert number(page.locator("#similarities .readout").inner_text()) == near(similarities(codes)[3, 11])
+    assert number(page.locator("#similarities .readout").inner_text()) == near(cosine_similarities(codes)[3, 11])
 
 
 def test_arrows_walk_and_enter_chooses(tabs, models):
@@ -121,12 +121,12 @@ def test_slider_moves_the_last_curve(tabs, models):
     rows = page.locator(".numbers tbody tr").all()
     assert len(rows) == 48
     cells = [[number(text) for text in row.locator("td").all_text_contents()] for row in rows]
-    expected = np.stack([codes[:, 0], codes[:, 9], similarities(codes)[24]], axis=1)
+    expected = np.stack([codes[:, 0], codes[:, 9], cosine_similarities(codes)[24]], axis=1)
     np.testing.assert_allclose(cells, expected, rtol=0.006, atol=5e-7)
 
 
 def test_another_position_is_compared_with_all(tabs, models):
-    alike = similarities(position_encodings(models["gpt"], n=48))
+    alike = cosine_similarities(position_encodings(models["gpt"], n=48))
     page = opened(tabs, "model=gpt&n=48&row=5")
     assert number(page.locator("#row .readout").inner_text()) == near(1)
     page.locator("#which-row").fill("30")

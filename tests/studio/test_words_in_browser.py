@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from browser import hash_of, saved, settle
-from sightline.tracing.figures.embedding_map import project
+from sightline.tracing.figures.embedding_map import project_pca
 from sightline.tracing.vectors import unit_vectors
 
 pytestmark = pytest.mark.browser
@@ -58,7 +58,7 @@ def cosines_of(model, word: str) -> dict[str, float]:
 def test_map_is_that_of_the_figures(http, models):
     told = http.post("/studio-api/words", json={"model": "bert"}).json()
     words = models["bert"].bundle.words
-    flat, shares = project(unit_vectors(vectors_of(models["bert"], words)))
+    flat, shares = project_pca(unit_vectors(vectors_of(models["bert"], words)))
     assert tuple(told["words"]) == words
     np.testing.assert_allclose(np.stack((told["x"], told["y"]), axis=1), flat, atol=1e-6)
     assert told["explained_variance"] == pytest.approx(float(shares.sum()))

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from sightline.errors import InputError
 from sightline.tracing.figures import COLUMN, KINDS, PAGE, draw
 from sightline.tracing.figures.attention import MIN_WEIGHT, is_drawn
-from sightline.tracing.figures.canvas import MAX_HEIGHT, label
+from sightline.tracing.figures.canvas import MAX_HEIGHT, token_label
 from sightline.tracing.figures.heads import MAX_CELLS, arrange, max_pool
 
 from .handmade import HEADS, LAYERS, continuation, sentence, translation
@@ -69,7 +69,7 @@ def test_words_of_one_token_are_drawn_as_tokens(trace):
 def test_every_token_of_a_short_text_is_written(trace):
     written = texts(draw("matrix", trace))
     for token in (*trace.source.tokens, *trace.target.tokens):
-        assert label(token) in written
+        assert token_label(token) in written
 
 
 def test_light_is_nothing_and_dark_is_all(trace):
@@ -151,7 +151,7 @@ def test_gpt_is_drawn_by_its_self_attention():
 def test_labels_never_overlap(kind, n):
     """Tokens of a column stand at least a line apart, however many there are."""
     figure = drawn(kind, n)
-    tokens = set(map(label, sentence(n)))
+    tokens = set(map(token_label, sentence(n)))
     for axes in figure.axes:
         labels = [text for text in axes.texts if text.get_text() in tokens]
         for side in {(text.get_ha(), text.get_position()[0]) for text in labels if not text.get_rotation()}:

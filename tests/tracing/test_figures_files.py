@@ -14,7 +14,7 @@ import pytest
 import sightline
 from sightline.errors import InputError
 from sightline.tracing.figures import KINDS, attention_matrix, canvas, draw, save
-from sightline.tracing.figures.canvas import escape_invisible, label
+from sightline.tracing.figures.canvas import escape_invisible, token_label
 
 from .handmade import ARABIC, CJK, HEBREW, ODD, sentence, translation
 from .test_figures import drawn
@@ -59,7 +59,7 @@ def test_right_to_left_and_chinese_are_text(kind, tmp_path):
 
 def test_letters_that_no_font_has_are_named(tmp_path, monkeypatch):
     """As on a machine without Chinese fonts: no warning, the text stays in the SVG, and one is told."""
-    monkeypatch.setattr(canvas, "families", lambda: ("sans-serif",))
+    monkeypatch.setattr(canvas, "font_families", lambda: ("sans-serif",))
     figure = draw("matrix", translation(["曙", "a"], ["曙光"]))
     for name in ("figure.png", "figure.svg"):
         assert save(figure, tmp_path / name) == "曙光"
@@ -68,15 +68,15 @@ def test_letters_that_no_font_has_are_named(tmp_path, monkeypatch):
 
 def test_nothing_invisible_stays_in_a_label():
     for token in ODD:
-        text = label(token)
+        text = token_label(token)
         assert text
         assert text.isprintable()
         text.encode()
-    assert label(" dog") == "dog"
-    assert label("   ") == "␣␣␣"
+    assert token_label(" dog") == "dog"
+    assert token_label("   ") == "␣␣␣"
     assert escape_invisible("a b\u200cc") == "a b\u200cc"
-    assert label(" \u200d") == "\\u200d"  # a joiner with nothing to join
-    assert label("x" * 100) == "x" * 15 + "…"
+    assert token_label(" \u200d") == "\\u200d"  # a joiner with nothing to join
+    assert token_label("x" * 100) == "x" * 15 + "…"
 
 
 @pytest.mark.parametrize("kind", OF_TRACES)

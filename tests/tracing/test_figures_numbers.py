@@ -13,8 +13,8 @@ from sightline.errors import InputError
 from sightline.model.registry import build, read_config
 from sightline.tracing.figures import draw
 from sightline.tracing.figures.calculation import MAX_KEYS, digits
-from sightline.tracing.figures.embedding_map import project
-from sightline.tracing.figures.positions import position_encodings, similarities
+from sightline.tracing.figures.embedding_map import project_pca
+from sightline.tracing.figures.positions import cosine_similarities, position_encodings
 
 from .handmade import D, sentence, translation
 from .test_figures import LAST, images, texts
@@ -171,7 +171,7 @@ def test_model_without_positions_says_so():
 
 
 def test_similarity_of_nothing_is_nothing():
-    assert (similarities(np.zeros((2, 4), np.float32)) == 0).all()
+    assert (cosine_similarities(np.zeros((2, 4), np.float32)) == 0).all()
 
 
 class Vectors:
@@ -218,7 +218,7 @@ def test_map_has_a_point_for_each_word(vectors):
 def test_principal_directions_keep_distances_in_a_plane():
     rng = np.random.default_rng(0)
     plane = rng.normal(size=(20, 2)) @ np.linalg.qr(rng.normal(size=(7, 2)))[0].T
-    flat, shares = project(plane)
+    flat, shares = project_pca(plane)
     assert shares.sum() == pytest.approx(1)
     np.testing.assert_allclose(
         np.linalg.norm(flat[:, None] - flat, axis=-1), np.linalg.norm(plane[:, None] - plane, axis=-1), atol=1e-9
@@ -226,7 +226,7 @@ def test_principal_directions_keep_distances_in_a_plane():
 
 
 def test_map_of_one_word_is_a_point():
-    flat, shares = project(np.ones((1, 5)))
+    flat, shares = project_pca(np.ones((1, 5)))
     assert (flat == 0).all()
     assert (shares == 0).all()
 

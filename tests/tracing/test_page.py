@@ -12,7 +12,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.tracing import TokenizedText
 from sightline.tracing import page as trace_page
-from sightline.tracing.page import IMPORT, join, packing
+from sightline.tracing.page import IMPORT, join_modules, packing
 
 from .drawn import HOSTILE, drawn_trace
 
@@ -192,7 +192,7 @@ def test_joining_keeps_names_apart_and_in_order():
         "a": 'import { two } from "./b.js";\nconst one = 1;\nexport const three = one + two();\n',
         "b": "const one = 2;\nexport function two() {\n  return one;\n}\n",
     }
-    script = join(modules, "a")
+    script = join_modules(modules, "a")
     assert script.index("$b = ") < script.index("$a = ")
     assert "import" not in script
     assert "export" not in script
@@ -202,6 +202,6 @@ def test_joining_keeps_names_apart_and_in_order():
 def test_joining_refuses_cycles_and_unsupported_imports():
     cycle = {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}
     with pytest.raises(ValueError, match="a > b > a"):
-        join(cycle, "a")
+        join_modules(cycle, "a")
     with pytest.raises(ValueError, match="not supported"):
-        join({"a": 'import * as b from "./b.js";\n'}, "a")
+        join_modules({"a": 'import * as b from "./b.js";\n'}, "a")

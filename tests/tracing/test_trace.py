@@ -5,20 +5,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pipelines.tiny import BPE, CHARACTERS, MASKING, tiny_model
+from pipelines.tiny import MASKING, tiny_model
 from sightline import tracing
 from sightline.bundle import Bundle
 from sightline.errors import InputError
 from sightline.pipelines import pipeline_for
-from sightline.tracing.tokenized_text import Token, group_words
 
 from .models import BUNDLES, ENCODERS, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 
 EVERY = pytest.mark.parametrize("name", BUNDLES)
-TEXTS = st.text(st.sampled_from("the cat 漢字ไทย👩\u200d👧 \n\tü.éשָׁ"), min_size=1, max_size=14)
 
 
 @EVERY
@@ -193,27 +189,6 @@ def test_attention_between_words_is_summed_over_columns_and_averaged_over_rows()
     rows = list(words.target[1].tokens)
     expected = trace.attention(name)[:, rows][:, :, list(gares.tokens)].sum(axis=2).mean(axis=1)
     np.testing.assert_allclose(words.attention[name][:, 1, -1], expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "characters"])
-@given(text=TEXTS)
-def test_every_token_is_part_of_one_word_in_order(tokenizer, text):
-    spans, ids = tokenizer.offsets(text), tokenizer.encode(text)
-    tokens = [Token(id_, tokenizer.token_text(id_), *span) for id_, span in zip(ids, spans, strict=True)]
-    words = group_words(text, tokens)
-    assert [place for word in words for place in word.tokens] == list(range(len(tokens)))
-    for word in words:
-        assert word.text == text[word.start : word.end]
-
-
-def test_words_are_what_stands_between_blanks_or_a_token_where_there_are_none():
-    def words(text: str) -> list[str]:
-        tokens = [Token(0, text[at], at, at + 1) for at in range(len(text))]
-        return [word.text for word in group_words(text, tokens) if word.text.strip()]
-
-    assert words("the cat, ja") == ["the", "cat,", "ja"]
-    assert words("漢字 ok") == ["漢", "字", "ok"]
-    assert words("שלום עולם") == ["שלום", "עולם"]
 
 
 def test_missing_activation_is_reported_with_the_nearest_name():

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from sightline.pipelines import Pipeline
 from sightline.serving.api import Submitter
 from sightline.serving.http import Body, Router
-from sightline.tracing.vectors import position_encodings, similarities, wavelengths
+from sightline.tracing.vectors import cosine_similarities, position_encodings, wavelengths
 
 MAX_POSITIONS = 512
 
@@ -70,6 +70,6 @@ def encode_positions(pipeline: Pipeline, n: int) -> PositionEncodings:
         kind=config.positions,
         max_positions=min(MAX_POSITIONS, config.max_length or MAX_POSITIONS),
         encodings=PackedArray.of(encodings),
-        similarities=PackedArray.of(similarities(encodings)),
+        similarities=PackedArray.of(cosine_similarities(encodings)),
         wavelengths=wavelengths(config),
     )

@@ -1,11 +1,16 @@
 """Interpretability: what a model computed for a text.
 
     trace           the Trace: tokens, activations, steps and analyses; saves, loads, exports JSON
-    tokenized_text  a text as tokens and words            step           one decision and its candidates
-    tree            all hypotheses of a beam search       alignment      links between words, from attention
-    logit_lens      the top tokens after every layer      head_ablation  effect of ablating each head
+    tokenized_text  a text as tokens and words, attention and alignment between words
+    likelihood      a step: one decision and its candidates
+    beam_tree       all hypotheses of a beam search
+    logit_lens      the top tokens after every layer
+    ablation        heads that are ablated, and the effect of ablating each
 
-    run             builds a trace from one forward pass, as `options` ask; `passes` has one class per family
+    run             builds a trace from one forward pass: `plan` has what to capture, `passes` one class per family
+    serialization   a trace as JSON and on disk
+    vectors         position encodings and PCA, to be drawn
+    figures, page   a trace drawn by matplotlib, and in a browser
 
 The `.trace()` of a pipeline makes a trace. A trace holds plain numbers and texts, and knows no model.
 """

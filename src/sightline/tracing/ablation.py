@@ -1,6 +1,6 @@
-"""Head ablation: how the probability of the output changes without each head."""
+"""Head ablation: a pass without some heads, and how the probability of the output changes without each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +8,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sightline.config import unknown_name
+from sightline.errors import InputError
+from sightline.model import ablate_heads
 from sightline.model.hooks import Action
 from sightline.tracing.likelihood import Step, gather_log_probs
 from sightline.tracing.passes import Actions, Pass, make_hooks
-from sightline.tracing.plan import Progress
+from sightline.tracing.plan import Points, Progress, check_indices
+
+
+def check_ablated_heads(heads: Mapping[str, Sequence[int]], points: Points, n_heads: int) -> dict[str, tuple[int, ...]]:
+    """Return the heads to ablate by attention; refuse attentions and heads the model does not have."""
+    known = attention_names(points)
+    for name in heads:
+        if name not in known:
+            raise InputError(f"{unknown_name(name, known, what='attention')}: it is one of {known[0]} … {known[-1]}")
+    return {name: check_indices("head", numbers, n_heads) for name, numbers in heads.items()}
+
+
+def attention_names(points: Iterable[str]) -> tuple[str, ...]:
+    """Return the attentions among hook points: `decoder.1.cross_attention`."""
+    return tuple(name.removesuffix(".head_outputs") for name in points if name.endswith(".head_outputs"))
+
+
+def ablation_actions(heads: Mapping[str, Sequence[int]]) -> Actions:
+    """Return the actions that ablate these heads, given by attention."""
+    return {f"{name}.head_outputs": (ablate_heads(*numbers),) for name, numbers in heads.items() if numbers}
 
 
 @dataclass(frozen=True)
@@ -42,9 +64,7 @@ def ablate_each_head(
 ) -> HeadAblation:
     """Return how the log-probability of every step changes without each head, given the `interventions` in place."""
     n_heads = forward_pass.model.config.n_heads
-    attentions = tuple(
-        name.removesuffix(".head_outputs") for name in forward_pass.points() if name.endswith(".head_outputs")
-    )
+    attentions = attention_names(forward_pass.points())
     rows, ids = [step.row for step in steps], [step.choice.id for step in steps]
     size = max(1, min(n_heads, batch_tokens // max(1, forward_pass.n_rows)))
     baseline = gather_log_probs(forward_pass, forward_pass.run(make_hooks(interventions)), rows, ids)

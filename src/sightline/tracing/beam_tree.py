@@ -11,7 +11,7 @@ from sightline.decoding import BeamHistory, Hypothesis, Request, State, Step, se
 from sightline.decoding.beam import Fate
 from sightline.tracing.likelihood import IdToText
 from sightline.tracing.passes import Actions, DecoderPass, make_hooks
-from sightline.tracing.plan import BYTES, Plan
+from sightline.tracing.plan import BYTES_PER_NUMBER, Plan
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,6 @@ def search_with_history(step: Step, state: State, request: Request) -> tuple[Hyp
     return result.hypotheses[0][0], result.histories[0]
 
 
-WORKING_BYTES = 64_000_000
-"""Memory for the weights of one attention layer while a batch runs."""
-
-
 @dataclass(frozen=True)
 class ExpandedPrefixes:
     """The prefixes that the search expanded: the empty one, and every hypothesis that was continued."""
@@ -121,22 +117,8 @@ def build_tree(history: BeamHistory, name: IdToText) -> tuple[Tree, ExpandedPref
     return Tree(tuple(nodes)), ExpandedPrefixes(list(rows))
 
 
-def hypothesis_attention_shapes(
-    plan: Plan, expanded: ExpandedPrefixes, *, n_context: int
-) -> dict[str, tuple[int, int, int]]:
-    """Return the shapes of the hypotheses' attention, for every decoder attention in the plan."""
-    found = {}
-    for name, shape in plan.shapes.items():
-        if name.startswith("decoder") and name.endswith(".weights"):
-            n_keys = shape[2] if "cross_attention" in name else n_context + expanded.max_length()
-            found[name] = (shape[0], len(expanded.prefixes), n_keys)
-    return found
-
-
-def hypothesis_attention_bytes(plan: Plan, expanded: ExpandedPrefixes, *, n_context: int) -> int:
-    """Return the bytes that the attention of all hypotheses takes."""
-    shapes = hypothesis_attention_shapes(plan, expanded, n_context=n_context).values()
-    return sum(BYTES * heads * rows * keys for heads, rows, keys in shapes)
+WORKING_BYTES = 64_000_000
+"""Memory for the weights of one attention layer while a batch runs."""
 
 
 def compute_hypothesis_attention(
@@ -153,7 +135,7 @@ def compute_hypothesis_attention(
     pending = sorted(expanded.leaves(), key=len)
     n_tokens = len(context) + expanded.max_length()
     n_keys = max((keys for _, _, keys in shapes.values()), default=1)
-    size = max(1, WORKING_BYTES // (BYTES * forward_pass.model.config.n_heads * n_tokens * n_keys))
+    size = max(1, WORKING_BYTES // (BYTES_PER_NUMBER * forward_pass.model.config.n_heads * n_tokens * n_keys))
     while pending:
         batch, pending = pending[:size], pending[size:]
 
@@ -167,3 +149,21 @@ def compute_hypothesis_attention(
         hooks = make_hooks(interventions, dict.fromkeys(found, (keep,)))
         forward_pass.run_inputs([[*context, *leaf] for leaf in batch], hooks)
     return found
+
+
+def hypothesis_attention_shapes(
+    plan: Plan, expanded: ExpandedPrefixes, *, n_context: int
+) -> dict[str, tuple[int, int, int]]:
+    """Return the shapes of the hypotheses' attention, for every decoder attention in the plan."""
+    found = {}
+    for name, shape in plan.shapes.items():
+        if name.startswith("decoder") and name.endswith(".weights"):
+            n_keys = shape[2] if "cross_attention" in name else n_context + expanded.max_length()
+            found[name] = (shape[0], len(expanded.prefixes), n_keys)
+    return found
+
+
+def hypothesis_attention_bytes(plan: Plan, expanded: ExpandedPrefixes, *, n_context: int) -> int:
+    """Return the bytes that the attention of all hypotheses takes."""
+    shapes = hypothesis_attention_shapes(plan, expanded, n_context=n_context).values()
+    return sum(BYTES_PER_NUMBER * heads * rows * keys for heads, rows, keys in shapes)

@@ -1,6 +1,7 @@
-"""Candidates and log-probabilities of every decision of a model, from its logits a few rows at a time.
+"""The steps of a trace: candidates and log-probabilities of every decision of a model.
 
-Probabilities are the model's own: the softmax of its logits, before temperature and logits processors.
+Probabilities are the model's own: the softmax of its logits, before temperature and logits processors. Logits are
+computed a few rows at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,6 @@ class Candidate:
     id: int
     text: str
     probability: float
-    """The model's own, before temperature and logits processors."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,6 @@ class Step:
         return self.candidates[self.chosen]
 
 
-IdToText = Callable[[int], str]
-"""Returns the readable text of a token or a class."""
-
-
 @dataclass(frozen=True)
 class Choice:
     """The id chosen at a row; None: the likeliest one."""
@@ -58,24 +54,8 @@ class Choice:
     id: int | None = None
 
 
-def iter_row_logits(
-    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
-) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
-    """Yield the logits of these rows in chunks, each with the slice of `rows` it covers."""
-    if forward_pass.logit_rows == (0,) and forward_pass.n_rows > 1:  # one decision for the whole text
-        yield slice(0, len(rows)), forward_pass.logits(hidden).float().expand(-1, len(rows), -1)
-        return
-    if rows:
-        _, width = forward_pass.points()["logits"]
-        yield from iter_logits(forward_pass.logits, hidden[:, list(rows)], vocab_size=width)
-
-
-def iter_log_probs(
-    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
-) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
-    """Yield the log-probabilities of these rows in chunks, as `iter_row_logits` does."""
-    for part, found in iter_row_logits(forward_pass, hidden, rows):
-        yield part, found.log_softmax(dim=-1)
+IdToText = Callable[[int], str]
+"""Returns the readable text of a token or a class."""
 
 
 def build_steps(
@@ -124,3 +104,23 @@ def gather_log_probs(
         index = wanted[part].expand(len(several), -1)[:, :, None]
         found.append(several.gather(2, index)[:, :, 0] - several.logsumexp(dim=2))
     return torch.cat(found, dim=1)
+
+
+def iter_log_probs(
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
+) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
+    """Yield the log-probabilities of these rows in chunks, as `iter_row_logits` does."""
+    for part, found in iter_row_logits(forward_pass, hidden, rows):
+        yield part, found.log_softmax(dim=-1)
+
+
+def iter_row_logits(
+    forward_pass: Pass, hidden: Float[Tensor, "copies T E"], rows: Sequence[int]
+) -> Iterator[tuple[slice, Float[Tensor, "copies n V"]]]:
+    """Yield the logits of these rows in chunks, each with the slice of `rows` it covers."""
+    if forward_pass.logit_rows == (0,) and forward_pass.n_rows > 1:  # one decision for the whole text
+        yield slice(0, len(rows)), forward_pass.logits(hidden).float().expand(-1, len(rows), -1)
+        return
+    if rows:
+        _, width = forward_pass.points()["logits"]
+        yield from iter_logits(forward_pass.logits, hidden[:, list(rows)], vocab_size=width)

@@ -41,7 +41,7 @@ class LogitLens:
 def compute_logit_lens(
     forward_pass: Pass, layers: Sequence[Float[Tensor, "T E"]], steps: Sequence[Step], *, k: int, name: IdToText
 ) -> LogitLens:
-    """Pass every layer's output through the final norm, where there is one, and the output projection."""
+    """Return the logit lens of every layer's output; `steps` have the tokens whose probability is followed."""
     rows = forward_pass.logit_rows
     ids, probabilities, chosen = [], [], []
     for layer in layers:

@@ -1,8 +1,4 @@
-"""A forward pass of one text through each model family, with hooks, and the activations captured from it.
-
-A pass knows ids, no text. Copies are the same text repeated in one batch, so that hooks can change each one
-differently. The target is run in one go (teacher forcing): row t sees what decoding step t saw, which tests verify.
-"""
+"""A forward pass of one text through each model family, with hooks, and the activations captured from it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sightline.data.datasets.batch import pad
-from sightline.model import GPT, Bert, Hooks, Model, Transformer, ablate_heads
+from sightline.model import GPT, Bert, Hooks, Model, Transformer
 from sightline.model.bert import Head
 from sightline.model.hooks import NO_HOOKS, Action, NoHooks
 from sightline.model.packing import Layout
@@ -24,7 +20,10 @@ from sightline.tracing.plan import Plan, Points, has_heads, tower_points
 
 
 class Pass(ABC):
-    """The interface of every family."""
+    """The interface of every family: a pass knows ids, no text.
+
+    Copies are the same text repeated in one batch, so that hooks can change each one differently.
+    """
 
     model: Model
     tower: str
@@ -81,7 +80,10 @@ class Pass(ABC):
 
 
 class DecoderPass(Pass):
-    """The interface of the families with a decoder."""
+    """The interface of the families with a decoder.
+
+    The target is run in one go (teacher forcing): row t sees what decoding step t saw.
+    """
 
     tower = "decoder"
 
@@ -128,6 +130,12 @@ class TransformerPass(DecoderPass):
     def logits(self, hidden: Float[Tensor, "copies n E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "copies n V"]:
         """Return the logits of the next token at each row."""
         return self.model.logits(hidden, hooks=hooks)
+
+
+def repeat_output(encoder_output: EncoderOutput, copies: int) -> EncoderOutput:
+    """Repeat the encoder output of one sentence along the batch."""
+    hidden = encoder_output.hidden.expand(copies, -1, -1)
+    return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
 
 
 class GPTPass(DecoderPass):
@@ -218,13 +226,8 @@ class BertPass(Pass):
         return self.model.mlm(hidden, hooks=hooks)
 
 
-def repeat_output(encoder_output: EncoderOutput, copies: int) -> EncoderOutput:
-    """Repeat the encoder output of one sentence along the batch."""
-    hidden = encoder_output.hidden.expand(copies, -1, -1)
-    return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
-
-
 Actions = dict[str, tuple[Action, ...]]
+"""What hooks do, by the name of the hook point."""
 
 
 @dataclass(frozen=True)
@@ -288,8 +291,3 @@ def make_hooks(*several: Mapping[str, Sequence[Action]]) -> Hooks:
         for name, own in actions.items():
             hooks.matches[name] = (*hooks.matches.get(name, ()), *own)
     return hooks
-
-
-def ablation_actions(heads: Mapping[str, Sequence[int]]) -> Actions:
-    """Return the actions that ablate these heads, given by attention."""
-    return {f"{name}.head_outputs": (ablate_heads(*numbers),) for name, numbers in heads.items() if numbers}

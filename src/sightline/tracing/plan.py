@@ -1,7 +1,4 @@
-"""What to trace: the options, the hook points of a model, and the memory that their values take.
-
-Shapes are those of one sentence, without the batch axis; docs/shapes.md describes the points.
-"""
+"""What to trace: the options, the hook points of a model, and the memory that their values take."""
 
 import dataclasses
 import math
@@ -16,11 +13,10 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.model.config import BlockConfig
 
-DEFAULT = ("*.weights",)
+DEFAULT_ACTIVATIONS = ("*.weights",)
 """The weights of every attention."""
 EVERYTHING = ("*",)
 """Every activation."""
-
 GIGABYTE = 1_000_000_000
 
 Progress: TypeAlias = Callable[[str, int, int], object]
@@ -36,7 +32,7 @@ class TraceOptions:
     """What a trace captures and computes besides tokens and steps."""
 
     activations: Sequence[str] = field(
-        default=DEFAULT, metadata={"help": "activations to capture, by name; `*` matches anything"}
+        default=DEFAULT_ACTIVATIONS, metadata={"help": "activations to capture, by name; `*` matches anything"}
     )
     layers: Sequence[int] | None = field(default=None, metadata={"help": "capture only these layers"})
     heads: Sequence[int] | None = field(default=None, metadata={"help": "capture only these heads"})
@@ -73,9 +69,7 @@ class TraceOptions:
 
 Shape = tuple[int, ...]
 Points = dict[str, Shape]
-
-HEADED = ("query", "key", "value", "scores", "scaled", "masked", "weights", "head_outputs")
-"""Points whose first axis is heads."""
+"""Hook points, described in docs/shapes.md, and their shapes for one sentence, without the batch axis."""
 
 
 def tower_points(
@@ -124,9 +118,8 @@ def attention_points(config: BlockConfig, n_rows: int, n_keys: int) -> list[tupl
     ]
 
 
-BYTES = 4
+BYTES_PER_NUMBER = 4
 LAYER = re.compile(r"\.(\d+)\.")
-UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 @dataclass(frozen=True)
@@ -158,7 +151,7 @@ class Plan:
     @property
     def size(self) -> int:
         """Bytes of all captured activations."""
-        return sum(BYTES * math.prod(shape) for shape in self.shapes.values())
+        return sum(BYTES_PER_NUMBER * math.prod(shape) for shape in self.shapes.values())
 
     def check_limit(self, options: TraceOptions, *, extra: int = 0) -> None:
         """Report the memory that the activations, plus `extra` bytes, will take; raise if it is over the limit."""
@@ -190,9 +183,16 @@ def captured_shape(name: str, shape: Shape, heads: Sequence[int] | None, n_heads
     return (len(heads), *shape[1:]) if heads is not None and has_heads(name, shape, n_heads) else shape
 
 
+HEADED = ("query", "key", "value", "scores", "scaled", "masked", "weights", "head_outputs")
+"""Points whose first axis is heads."""
+
+
 def has_heads(name: str, shape: Shape, n_heads: int) -> bool:
     """Tell whether heads can be selected: keys and values shared by several heads are kept whole."""
     return name.rpartition(".")[2] in HEADED and shape[0] == n_heads
+
+
+UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def format_bytes(size: int) -> str:
@@ -201,14 +201,3 @@ def format_bytes(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.3g} {name}"
     return f"{size} bytes"
-
-
-def check_ablated_heads(
-    ablate_heads: Mapping[str, Sequence[int]], points: Points, n_heads: int
-) -> dict[str, tuple[int, ...]]:
-    """Return the heads to ablate by attention; refuse attentions and heads the model does not have."""
-    known = [name.removesuffix(".head_outputs") for name in points if name.endswith(".head_outputs")]
-    for name in ablate_heads:
-        if name not in known:
-            raise InputError(f"{unknown_name(name, known, what='attention')}: it is one of {known[0]} … {known[-1]}")
-    return {name: check_indices("head", heads, n_heads) for name, heads in ablate_heads.items()}

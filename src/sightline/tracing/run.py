@@ -7,7 +7,7 @@ from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
 from sightline.decoding.interfaces import FinishReason
 from sightline.model.registry import architecture_of
-from sightline.tracing.ablation import ablate_each_head
+from sightline.tracing.ablation import ablate_each_head, ablation_actions, check_ablated_heads
 from sightline.tracing.beam_tree import (
     ExpandedPrefixes,
     Tree,
@@ -17,8 +17,8 @@ from sightline.tracing.beam_tree import (
 )
 from sightline.tracing.likelihood import Choice, IdToText, build_steps
 from sightline.tracing.logit_lens import compute_logit_lens
-from sightline.tracing.passes import Actions, DecoderPass, Pass, TransformerPass, ablation_actions, capture
-from sightline.tracing.plan import Plan, TraceOptions, check_ablated_heads
+from sightline.tracing.passes import Actions, DecoderPass, Pass, TransformerPass, capture
+from sightline.tracing.plan import Plan, TraceOptions
 from sightline.tracing.tokenized_text import EMPTY_TEXT, TokenizedText, build_alignment
 from sightline.tracing.trace import Trace
 

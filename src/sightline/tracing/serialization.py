@@ -1,9 +1,8 @@
 """A trace as JSON and on disk: the field annotations of its dataclasses are the only definition of the format.
 
-Floating-point arrays stay arrays: the caller decides where to store them. Input is not trusted.
-
-Reading uses the bundle's readers, which execute and trust nothing. Writing is atomic: at every moment either the old
-trace or the new one is there.
+`serialize` and `deserialize` turn objects into plain values and back, in which floating-point arrays stay arrays:
+`to_json` writes them into the text, a folder holds them in a file of their own. Input is not trusted: reading uses the
+bundle's readers, and executes nothing.
 """
 
 import base64
@@ -25,9 +24,7 @@ from sightline.bundle.weights import FORMAT_KEY, read_header, read_tensor
 from sightline.errors import InputError, ModelFileError, SightlineError
 from sightline.storage import MAX_MARKS, current_folder, open_regular, parse_object, read_limited, replace_folder
 
-Kind = TypeVar("Kind")
-
-MAX_FLOAT16 = 65_504.0
+Object = TypeVar("Object")
 
 
 def serialize(value: object) -> Any:
@@ -39,11 +36,6 @@ def serialize(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: serialize(item) for key, item in value.items()}
     return [serialize(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def deserialize(kind: type[Kind], value: object, *, where: str = "trace") -> Kind:
-    """Return the object that `serialize` was given; raise `InputError` if the value does not fit its annotations."""
-    return cast("Kind", _read(kind, value, where))
 
 
 def to_json(plain: object, *, digits: int | None, packed: bool) -> str:
@@ -76,6 +68,9 @@ def encode_numbers(array: Shaped[np.ndarray, "..."], digits: int | None) -> dict
     return {"shape": list(array.shape), "data": short}
 
 
+MAX_FLOAT16 = 65_504.0
+
+
 def encode_base64(array: Shaped[np.ndarray, "..."]) -> dict[str, object]:
     """Return an array as shape, dtype and base64: 16-bit floats, or 32-bit ones if a value is too large."""
     finite = array[np.isfinite(array)]
@@ -84,23 +79,32 @@ def encode_base64(array: Shaped[np.ndarray, "..."]) -> dict[str, object]:
     return {"shape": list(array.shape), "dtype": dtype, "data": base64.b64encode(data).decode("ascii")}
 
 
-def _read(kind: Any, value: object, where: str) -> Any:
-    """Read a value of the annotated type."""
+MAX_INTEGER = 1 << 53
+"""Integers from here on lose digits in JSON, where browsers read every number as a 64-bit float."""
+
+
+def deserialize(kind: type[Object], value: object, *, where: str = "trace") -> Object:
+    """Return the object that `serialize` was given; raise `InputError` if the value does not fit its annotations."""
+    return cast("Object", parse_value(kind, value, where))
+
+
+def parse_value(kind: Any, value: object, where: str) -> Any:
+    """Parse a value of the annotated type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
-        return _read_fields(kind, value, where)
+        return parse_fields(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, AbstractArray):
-        return _read_array(kind, value, where)
+        return parse_array(kind, value, where)
     if origin in (Union, types.UnionType):
-        return _read_union(arguments, value, where)
-    reader = _CONTAINERS.get(origin)
-    if reader is not None:
-        return reader(arguments, value, where)
-    return _read_scalar(kind, value, where)
+        return parse_union(arguments, value, where)
+    parser = CONTAINER_PARSERS.get(origin)
+    if parser is not None:
+        return parser(arguments, value, where)
+    return parse_scalar(kind, value, where)
 
 
-def _read_fields(kind: Any, value: object, where: str) -> Any:
-    """Read a dataclass from a mapping with exactly its fields."""
+def parse_fields(kind: Any, value: object, where: str) -> Any:
+    """Parse a dataclass from a mapping with exactly its fields."""
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     if not isinstance(value, dict) or set(value) != set(names):
@@ -108,23 +112,23 @@ def _read_fields(kind: Any, value: object, where: str) -> Any:
         raise InputError(
             f"{where} must have exactly {len(names)} entries" + f"; check {', '.join(given)[:80]}" * bool(given)
         )
-    return kind(**{name: _read(hints[name], value[name], f"{where}.{name}") for name in names})
+    return kind(**{name: parse_value(hints[name], value[name], f"{where}.{name}") for name in names})
 
 
-def _read_array(kind: Any, value: object, where: str) -> Any:
-    """Read an array with the annotated number of axes: integers from shape and data, floats as they are."""
+def parse_array(kind: Any, value: object, where: str) -> Any:
+    """Parse an array with the annotated number of axes: integers from shape and data, floats as they are."""
     if isinstance(value, dict) and np.dtype(np.int64).name in kind.dtypes:
-        value = _read_integers(value, where)
+        value = parse_integers(value, where)
     if not isinstance(value, np.ndarray) or not isinstance(value, kind):
         raise InputError(f"{where} is not an array of the right type and number of axes")
     return value
 
 
-def _read_integers(value: Mapping[str, object], where: str) -> Shaped[np.ndarray, "..."]:
-    """Read an integer array from its shape and data."""
+def parse_integers(value: Mapping[str, object], where: str) -> Shaped[np.ndarray, "..."]:
+    """Parse an integer array from its shape and data."""
     shape, data = value.get("shape"), value.get("data")
     plain = all(
-        isinstance(one, list) and all(type(item) is int and abs(item) < 1 << 53 for item in one)
+        isinstance(one, list) and all(type(item) is int and abs(item) < MAX_INTEGER for item in one)
         for one in (shape, data)
     )
     if set(value) != {"shape", "data"} or not plain:
@@ -135,52 +139,52 @@ def _read_integers(value: Mapping[str, object], where: str) -> Shaped[np.ndarray
     return np.array(numbers, dtype=np.int64).reshape(sizes)
 
 
-def _read_union(kinds: tuple[Any, ...], value: object, where: str) -> Any:
-    """Read a value of the first of several types that accepts it."""
+def parse_union(kinds: tuple[Any, ...], value: object, where: str) -> Any:
+    """Parse a value of the first of several types that accepts it."""
     if value is None and type(None) in kinds:
         return None
     others = [kind for kind in kinds if kind is not type(None)]
     for kind in others[:-1]:
         try:
-            return _read(kind, value, where)
+            return parse_value(kind, value, where)
         except InputError:
             continue
-    return _read(others[-1], value, where)
+    return parse_value(others[-1], value, where)
 
 
-def _read_tuple(kinds: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
-    """Read a list whose items have one type."""
+def parse_tuple(kinds: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
+    """Parse a list whose items have one type."""
     if not isinstance(value, list):
         raise InputError(f"{where} must be a list")
-    return tuple(_read(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+    return tuple(parse_value(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
-def _read_dict(kinds: tuple[Any, ...], value: object, where: str) -> dict[str, Any]:
-    """Read an object whose values have one type."""
+def parse_dict(kinds: tuple[Any, ...], value: object, where: str) -> dict[str, Any]:
+    """Parse an object whose values have one type."""
     if not isinstance(value, dict):
         raise InputError(f"{where} must be an object")
     for key in value:
         check_unicode(key, f"a name in {where}")
-    return {key: _read(kinds[1], item, f"{where}.{key[:60]}") for key, item in value.items()}
+    return {key: parse_value(kinds[1], item, f"{where}.{key[:60]}") for key, item in value.items()}
 
 
-def _read_literal(allowed: tuple[Any, ...], value: object, where: str) -> Any:
-    """Read one of the allowed strings."""
+def parse_literal(allowed: tuple[Any, ...], value: object, where: str) -> Any:
+    """Parse one of the allowed strings."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{where} must be one of {', '.join(allowed)}")
     return value
 
 
-_CONTAINERS: dict[Any, Callable[[tuple[Any, ...], object, str], Any]] = {
-    tuple: _read_tuple,
-    dict: _read_dict,
-    Literal: _read_literal,
+CONTAINER_PARSERS: dict[Any, Callable[[tuple[Any, ...], object, str], Any]] = {
+    tuple: parse_tuple,
+    dict: parse_dict,
+    Literal: parse_literal,
 }
 
 
-def _read_scalar(kind: Any, value: object, where: str) -> Any:
-    """Read a number, a string or a boolean."""
-    if kind is float and type(value) is int and abs(value) < 1 << 53:
+def parse_scalar(kind: Any, value: object, where: str) -> Any:
+    """Parse a number, a string or a boolean."""
+    if kind is float and type(value) is int and abs(value) < MAX_INTEGER:
         value = float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(cast("float", value))):
         names = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
@@ -202,11 +206,12 @@ ENTRIES, ARRAYS = "trace.json", "trace.safetensors"
 MAX_JSON_BYTES = 100_000_000
 """Size limit of trace.json; that of a thousand tokens has a few million bytes."""
 
-Read = TypeVar("Read")
 
+def write_folder(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
+    """Write the folder of a trace, replacing an older trace or an empty folder.
 
-def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
-    """Write the folder of a trace, replacing an older trace or an empty folder."""
+    Writing is atomic: at every moment either the old trace or the new one is there.
+    """
     folder = trace_folder(folder).resolve()
     check_target(folder)
     arrays: dict[str, Any] = {}
@@ -223,22 +228,6 @@ def write_files(folder: Path, plain: dict[str, Any], *, half: bool) -> None:
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SightlineError(f"could not save the trace as {folder}: {reason}") from error
-
-
-def read_files(folder: Path, build: Callable[[object], Read], problems: Callable[[Read], Iterator[str]]) -> Read:
-    """Read a folder, build an object from it, and raise on the first problem found in it."""
-    folder = current_folder(trace_folder(folder))
-    entries = read_entries(folder / ENTRIES)
-    arrays = read_arrays(folder / ARRAYS)
-    try:
-        result = build(restore_arrays(entries, arrays))
-        if arrays:
-            raise InputError(f"{ARRAYS} has an array {next(iter(arrays))[:80]!r} that nothing refers to")
-        for problem in problems(result):
-            raise InputError(problem)
-    except InputError as error:
-        raise ModelFileError(folder / ENTRIES, shorten(str(error))) from None
-    return result
 
 
 def trace_folder(path: Path) -> Path:
@@ -259,10 +248,36 @@ def check_target(folder: Path) -> None:
         )
 
 
+def extract_arrays(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """Move the arrays into a dictionary, leaving their names in place."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, dict):
+        return {key: extract_arrays(item, f"{name}/{key}" if name else key, arrays) for key, item in value.items()}
+    return value
+
+
 def check_readable(data: bytes) -> None:
     """Refuse to write a file that reading would refuse."""
     if len(data) > MAX_JSON_BYTES or any(data.count(mark) > most for mark, most in MAX_MARKS.items()):
         raise InputError(f"the trace is not saved: {ENTRIES} would be too large to be read; ask for fewer candidates")
+
+
+def read_folder(folder: Path, build: Callable[[object], Object], problems: Callable[[Object], Iterator[str]]) -> Object:
+    """Read a folder, build an object from it, and raise on the first problem found in it."""
+    folder = current_folder(trace_folder(folder))
+    entries = read_entries(folder / ENTRIES)
+    arrays = read_arrays(folder / ARRAYS)
+    try:
+        result = build(restore_arrays(entries, arrays))
+        if arrays:
+            raise InputError(f"{ARRAYS} has an array {next(iter(arrays))[:80]!r} that nothing refers to")
+        for problem in problems(result):
+            raise InputError(problem)
+    except InputError as error:
+        raise ModelFileError(folder / ENTRIES, shorten(str(error))) from None
+    return result
 
 
 def read_entries(path: Path) -> dict[str, Any]:
@@ -299,16 +314,6 @@ def read_arrays(path: Path) -> dict[str, Any]:
         if np.isnan(array).any() or np.isposinf(array).any():
             raise ModelFileError(path, f"{name[:80]!r} contains NaN or infinity")
     return arrays
-
-
-def extract_arrays(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """Move the arrays into a dictionary, leaving their names in place."""
-    if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return {"array": name}
-    if isinstance(value, dict):
-        return {key: extract_arrays(item, f"{name}/{key}" if name else key, arrays) for key, item in value.items()}
-    return value
 
 
 def restore_arrays(value: Any, arrays: dict[str, Any]) -> Any:

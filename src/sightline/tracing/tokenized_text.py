@@ -1,23 +1,14 @@
-"""A text as a model sees it, its tokens and words, and attention and alignment between words.
-
-Attention is not alignment. A decoder often attends to the word it is translating, but not always: it may also attend
-to the end of the sentence, or to the word it will need next. Read the links as a hint.
-"""
+"""A text as a model sees it, its tokens and words, and attention and alignment between words."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
 Span = tuple[int, int]
-
-WORD = re.compile(r"\S+")
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Scripts without spaces between words (Thai, Lao, Burmese, Khmer, Japanese, Chinese): each token counts as a word."""
+"""Start and end in a text, in characters."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,13 @@ class TokenizedText:
 EMPTY_TEXT = TokenizedText("", ())
 
 
+def concatenate(first: TokenizedText, second: TokenizedText) -> TokenizedText:
+    """Join two texts; the tokens of the second move behind the first."""
+    shift = len(first.text)
+    moved = (replace(token, start=token.start + shift, end=token.end + shift) for token in second.tokens)
+    return TokenizedText(first.text + second.text, (*first.tokens, *moved))
+
+
 def group_words(text: str, tokens: Sequence[Token]) -> tuple[Word, ...]:
     """Return tokens grouped into words: every token is part of exactly one, in order."""
     owners = word_indices([(token.start, token.end) for token in tokens], text, word_spans(text))
@@ -73,6 +71,12 @@ def group_words(text: str, tokens: Sequence[Token]) -> tuple[Word, ...]:
         else:
             groups.append([index])
     return tuple(build_word(text, tokens, indices) for indices in groups)
+
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts without spaces between words (Thai, Lao, Burmese, Khmer, Japanese, Chinese): each token counts as a word."""
 
 
 def continues_word(token: Token, before: Token, owner: int | None, owner_before: int | None) -> bool:
@@ -94,6 +98,9 @@ def build_word(text: str, tokens: Sequence[Token], indices: Sequence[int]) -> Wo
     n_spaces = len(raw) - len(raw.lstrip()) if raw.strip() else 0
     start = first.start + n_spaces
     return Word(text[start : last.end], start, last.end, tuple(indices))
+
+
+WORD = re.compile(r"\S+")
 
 
 def word_spans(text: str) -> list[Span]:
@@ -136,15 +143,6 @@ def aggregate_by_word(
     return np.stack(means, axis=1) if means else by_column[:, :0]
 
 
-WARNING = (
-    "Attention is not alignment: a decoder often attends to the word it is translating, but not always. "
-    "Read the links as a hint."
-)
-
-MIN_SHARE_OF_BEST = 0.5
-"""A target word is linked to the source word it attends to most, and to any other with this share of that weight."""
-
-
 @dataclass(frozen=True)
 class Link:
     """A link between a source word and a target word, as character spans, and its attention weight.
@@ -159,15 +157,43 @@ class Link:
     weight: float
 
 
+WARNING = (
+    "Attention is not alignment: a decoder often attends to the word it is translating, but not always. "
+    "Read the links as a hint."
+)
+
+
 @dataclass(frozen=True)
 class Alignment:
-    """The links of a trace, and the attention they come from."""
+    """The links of a trace, and the attention they come from.
+
+    Attention is not alignment. A decoder often attends to the word it is translating, but not always: it may also
+    attend to the end of the sentence, or to the word it will need next. Read the links as a hint.
+    """
 
     links: tuple[Link, ...]
     attention: str
     """The attention, averaged over its heads: `decoder.5.cross_attention`."""
     warning: str = WARNING
     """Show it wherever the links are shown."""
+
+
+def build_alignment(
+    attention: Float[np.ndarray, "T S"], source: TokenizedText, target: TokenizedText, *, name: str
+) -> Alignment:
+    """Return the alignment of two texts, from the attention of this name averaged over its heads."""
+    found = find_links(
+        attention,
+        source=source.text,
+        source_spans=[(token.start, token.end) for token in source.tokens],
+        target=target.text,
+        target_spans=[(token.start, token.end) for token in target.tokens],
+    )
+    return Alignment(found, name)
+
+
+MIN_SHARE_OF_BEST = 0.5
+"""A target word is linked to the source word it attends to most, and to any other with this share of that weight."""
 
 
 def find_links(
@@ -200,17 +226,3 @@ def find_links(
             if weight >= MIN_SHARE_OF_BEST * strongest > 0
         ]
     return tuple(result)
-
-
-def build_alignment(
-    attention: Float[np.ndarray, "T S"], source: TokenizedText, target: TokenizedText, *, name: str
-) -> Alignment:
-    """Return the alignment of two texts, from the attention of this name averaged over its heads."""
-    found = find_links(
-        attention,
-        source=source.text,
-        source_spans=[(token.start, token.end) for token in source.tokens],
-        target=target.text,
-        target_spans=[(token.start, token.end) for token in target.tokens],
-    )
-    return Alignment(found, name)

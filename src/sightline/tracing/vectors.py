@@ -1,7 +1,4 @@
-"""Vectors to look at: the position encodings of a model, and word vectors projected by PCA.
-
-Rotary embeddings rotate queries and keys instead of adding a vector: theirs are the sines and cosines of the angles.
-"""
+"""Vectors to be drawn: the position encodings of a model, and any vectors projected by PCA or compared by cosine."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +22,11 @@ class HasModel(Protocol):
 
 
 def position_encodings(drawn_from: Model | HasModel, *, n: int) -> Float[np.ndarray, "T E"]:
-    """Return the encodings of the first `n` positions of a model, or of the model of a pipeline."""
+    """Return the encodings of the first `n` positions of a model, or of the model of a pipeline.
+
+    Rotary embeddings rotate queries and keys instead of adding a vector: theirs are the sines and cosines of the
+    angles.
+    """
     model = drawn_from if isinstance(drawn_from, Model) else drawn_from.model
     config = model.config
     n = min(n, config.max_length or n)
@@ -50,14 +51,6 @@ def sinusoids(n: int, width: int, *, kind: str) -> Float[np.ndarray, "T E"]:
 def interleave(sine: Float[np.ndarray, "T half"], cosine: Float[np.ndarray, "T half"]) -> Float[np.ndarray, "T D"]:
     """Alternate sines and cosines."""
     return np.stack((sine, cosine), axis=-1).reshape(len(sine), -1)
-
-
-def similarities(encodings: Float[np.ndarray, "T E"]) -> Float[np.ndarray, "T T"]:
-    """Return the cosine similarity of every two encodings."""
-    lengths = np.linalg.norm(encodings, axis=1, keepdims=True)
-    unit = encodings / np.where(lengths > 0, lengths, 1.0)
-    alike: np.ndarray = unit @ unit.T
-    return alike
 
 
 def wavelengths(config: Any) -> list[float] | None:
@@ -104,10 +97,17 @@ class PCA:
         return flat
 
 
-def project(vectors: Float[np.ndarray, "n E"]) -> tuple[Float[np.ndarray, "n 2"], Float[np.ndarray, "2"]]:
+def project_pca(vectors: Float[np.ndarray, "n E"]) -> tuple[Float[np.ndarray, "n 2"], Float[np.ndarray, "2"]]:
     """Return the vectors in their first two principal components, and the share of variance of each."""
     pca = PCA.of(vectors)
     return pca(vectors), pca.explained_variance
+
+
+def cosine_similarities(vectors: Float[np.ndarray, "n E"]) -> Float[np.ndarray, "n n"]:
+    """Return the cosine similarity of every two vectors; that of a zero vector is 0."""
+    unit = unit_vectors(vectors)
+    similarities: np.ndarray = unit @ unit.T
+    return similarities
 
 
 def unit_vectors(vectors: Float[np.ndarray, "n E"]) -> Float[np.ndarray, "n E"]:

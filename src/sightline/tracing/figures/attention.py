@@ -15,7 +15,6 @@ from sightline.errors import InputError
 from sightline.tracing.figures.canvas import (
     BAR,
     COLUMN,
-    FAINT,
     INK,
     LABEL,
     LINES,
@@ -28,12 +27,13 @@ from sightline.tracing.figures.canvas import (
     SMALL,
     WEIGHTS,
     Canvas,
+    draw_frame,
     figure_style,
     fit_labels,
     fit_text,
-    label,
     max_text_width,
     text_width,
+    token_label,
     weight_scale,
 )
 from sightline.tracing.tokenized_text import Token, Word
@@ -73,64 +73,13 @@ class AttentionView:
     def caption(self) -> str:
         """Caption of the figure."""
         which = f"head {self.head}" if self.head is not None else f"mean of {self.n_heads} heads"
-        return f"{describe(self.name)}, {which if self.n_heads > 1 or self.head is not None else 'the only head'}"
+        which = which if self.n_heads > 1 or self.head is not None else "the only head"
+        return f"{describe_attention(self.name)}, {which}"
 
     @property
     def roles(self) -> tuple[str, str]:
         """What the rows and the columns are."""
         return ROLES[attention_kind(self.name)]
-
-
-def attention_kind(name: str) -> str:
-    """Return the kind of an attention: cross, decoder or encoder."""
-    return "cross" if "cross_attention" in name else name.partition(".")[0]
-
-
-def layer_index(name: str) -> int:
-    """Return the layer of an attention."""
-    return int(name.split(".")[1])
-
-
-def describe(name: str) -> str:
-    """Return the name of an attention in words."""
-    return f"{TITLES[attention_kind(name)]} of layer {layer_index(name)}".capitalize()
-
-
-def group_attentions(trace: Trace) -> dict[str, list[str]]:
-    """Return the attentions of a trace by kind, layers in order."""
-    found: dict[str, list[str]] = {}
-    for kind in TITLES:
-        if names := sorted((name for name in trace.attentions if attention_kind(name) == kind), key=layer_index):
-            found[kind] = names
-    if not found:
-        raise InputError("this trace has no attention weights: trace with activations=('*.weights',)")
-    return found
-
-
-def resolve_attention(trace: Trace, *, attention: str | None = None, layer: int | None = None) -> str:
-    """Return the name of the attention given by kind (or full name) and layer; by default the last layer."""
-    found = group_attentions(trace)
-    if attention is not None and attention.removesuffix(".weights") in trace.attentions:
-        return attention.removesuffix(".weights")
-    kind = next(iter(found)) if attention is None else attention
-    if kind not in found:
-        raise InputError(f"this trace has no attention {kind[:60]!r}: choose one of {', '.join(found)}")
-    layers = {layer_index(name): name for name in found[kind]}
-    number = max(layers) if layer is None else layer
-    if number not in layers:
-        raise InputError(
-            f"this trace has no layer {number}: {TITLES[kind]} has the layers {format_numbers(list(layers))}"
-        )
-    return layers[number]
-
-
-def head_index(trace: Trace, name: str, head: int) -> int:
-    """Return the index of a head in the arrays of a trace, which may hold only some heads."""
-    n_kept = len(trace.attention(name))
-    heads = list(trace.heads) if trace.heads is not None else list(range(n_kept))
-    if head not in heads:
-        raise InputError(f"this trace has no head {head}: it has the heads {format_numbers(heads)}")
-    return heads.index(head)
 
 
 def select_attention(
@@ -155,6 +104,58 @@ def select_attention(
         raise InputError(f"{name} has no weights: the text is empty")
     matrix = weights.mean(axis=0) if index is None else weights[index]
     return AttentionView(name, head, matrix, rows, columns, n_heads=len(weights))
+
+
+def resolve_attention(trace: Trace, *, attention: str | None = None, layer: int | None = None) -> str:
+    """Return the name of the attention given by kind (or full name) and layer; by default the last layer."""
+    found = group_attentions(trace)
+    if attention is not None and attention.removesuffix(".weights") in trace.attentions:
+        return attention.removesuffix(".weights")
+    kind = next(iter(found)) if attention is None else attention
+    if kind not in found:
+        raise InputError(f"this trace has no attention {kind[:60]!r}: choose one of {', '.join(found)}")
+    layers = {layer_index(name): name for name in found[kind]}
+    number = max(layers) if layer is None else layer
+    if number not in layers:
+        raise InputError(
+            f"this trace has no layer {number}: {TITLES[kind]} has the layers {format_numbers(list(layers))}"
+        )
+    return layers[number]
+
+
+def group_attentions(trace: Trace) -> dict[str, list[str]]:
+    """Return the attentions of a trace by kind, layers in order."""
+    found: dict[str, list[str]] = {}
+    for kind in TITLES:
+        if names := sorted((name for name in trace.attentions if attention_kind(name) == kind), key=layer_index):
+            found[kind] = names
+    if not found:
+        raise InputError("this trace has no attention weights: trace with activations=('*.weights',)")
+    return found
+
+
+def head_index(trace: Trace, name: str, head: int) -> int:
+    """Return the index of a head in the arrays of a trace, which may hold only some heads."""
+    n_kept = len(trace.attention(name))
+    heads = list(trace.heads) if trace.heads is not None else list(range(n_kept))
+    if head not in heads:
+        raise InputError(f"this trace has no head {head}: it has the heads {format_numbers(heads)}")
+    return heads.index(head)
+
+
+def attention_kind(name: str) -> str:
+    """Return the kind of an attention: cross, decoder or encoder."""
+    return "cross" if "cross_attention" in name else name.partition(".")[0]
+
+
+def layer_index(name: str) -> int:
+    """Return the layer of an attention."""
+    return int(name.split(".")[1])
+
+
+def describe_attention(name: str) -> str:
+    """Return the name of an attention in words."""
+    return f"{TITLES[attention_kind(name)]} of layer {layer_index(name)}".capitalize()
 
 
 def format_numbers(numbers: list[int]) -> str:
@@ -183,10 +184,8 @@ class MatrixPanel:
     def __init__(self, shown: AttentionView, *, width: float, max_height: float = MAX_HEIGHT) -> None:
         self.view, self.width = shown, width
         n_rows, n_columns = shown.weights.shape
-        self.row_labels, self.column_labels = (
-            [fit_text(label(t), MAX_LABEL_WIDTH, LABEL) for t in shown.rows],
-            [fit_text(label(t), MAX_LABEL_WIDTH, LABEL) for t in shown.columns],
-        )
+        self.row_labels = fit_token_labels(shown.rows, MAX_LABEL_WIDTH)
+        self.column_labels = fit_token_labels(shown.columns, MAX_LABEL_WIDTH)
         label_width = min(max_text_width(self.row_labels, LABEL), MAX_LABEL_WIDTH)
         room = width - ROLE - label_width - 2 * PAD
         self.cell = min(room / n_columns, MAX_CELL, (max_height - 1.6) / n_rows)
@@ -209,7 +208,7 @@ class MatrixPanel:
         self.write_labels(axes)
         if self.cell >= MIN_NUMBERED_CELL:
             self.write_numbers(axes)
-        frame(axes, *weights.shape)
+        draw_frame(axes, *weights.shape)
         row_role, column_role = self.view.roles
         canvas.write(x, top + ROLE / 2, f"{column_role} →", size=SMALL, color=QUIET)
         canvas.write(left + ROLE / 2, y, f"← {row_role}", size=SMALL, color=QUIET, rotation=90, va="top", ha="center")
@@ -223,20 +222,27 @@ class MatrixPanel:
         for index in range(0, len(self.row_labels), self.every):
             color = QUIET if self.view.rows[index].special else INK
             text = self.row_labels[index]
-            write(axes, -0.5 - pad, index, text, self.size, color=color, ha="right", va="center_baseline")
+            write_text(axes, -0.5 - pad, index, text, self.size, color=color, ha="right", va="center_baseline")
         for index in range(0, len(self.column_labels), self.every):
             color = QUIET if self.view.columns[index].special else INK
             how = {"rotation": 90, "rotation_mode": "anchor", "ha": "left", "va": "center"}
             short = len(self.column_labels[index]) <= MAX_UPRIGHT and self.every == 1
             how = how if self.rotated and not short else {"ha": "center", "va": "bottom"}
-            write(axes, index, -0.5 - pad, self.column_labels[index], self.size, color=color, **how)
+            write_text(axes, index, -0.5 - pad, self.column_labels[index], self.size, color=color, **how)
 
     def write_numbers(self, axes: Axes) -> None:
         """Write the weight into each cell."""
         size = min(NUMBER, self.cell * POINTS * 0.36)
         for (row, column), weight in np.ndenumerate(self.view.weights):
             color = "white" if weight > MIN_WHITE_TEXT else INK
-            write(axes, column, row, format_weight(float(weight)), size, color=color, ha="center", va="center_baseline")
+            write_text(
+                axes, column, row, format_weight(float(weight)), size, color=color, ha="center", va="center_baseline"
+            )
+
+
+def fit_token_labels(tokens: AxisLabels, room: float) -> list[str]:
+    """Return the labels of tokens or words, shortened to this many inches."""
+    return [fit_text(token_label(token), room, LABEL) for token in tokens]
 
 
 def format_weight(weight: float) -> str:
@@ -244,15 +250,9 @@ def format_weight(weight: float) -> str:
     return "1" if weight >= 0.995 else f"{weight:.2f}"[1:] if weight >= 0.005 else ""
 
 
-def write(axes: Axes, x: int | float, y: int | float, text: str, size: float, **how: object) -> None:
+def write_text(axes: Axes, x: int | float, y: int | float, text: str, size: float, **how: object) -> None:
     """Write a text at a position of a matrix, verbatim."""
     axes.text(x, y, text, size=size, parse_math=False, clip_on=False, **how)  # type: ignore[arg-type]
-
-
-def frame(axes: Axes, n_rows: int, n_columns: int) -> None:
-    """Draw a thin frame around a matrix."""
-    x, y = [-0.5, n_columns - 0.5, n_columns - 0.5, -0.5, -0.5], [-0.5, -0.5, n_rows - 0.5, n_rows - 0.5, -0.5]
-    axes.plot(x, y, color=FAINT, linewidth=0.6, clip_on=False)
 
 
 @figure_style()
@@ -289,7 +289,7 @@ HEADING = 0.2
 MAX_SIDE_LABEL_WIDTH = 1.05
 SIDE_PAD = 0.06
 MIN_LINE_WIDTH, LINE_WIDTH_PER_WEIGHT = 0.35, 3.2
-NOTE = f"Lines: weights of at least {MIN_WEIGHT:g}, and the largest of each query; thicker is larger."
+LINES_NOTE = f"Lines: weights of at least {MIN_WEIGHT:g}, and the largest of each query; thicker is larger."
 
 
 class LinesPanel:
@@ -303,10 +303,8 @@ class LinesPanel:
         if height is not None:  # match the height of a neighboring panel, but stay readable
             self.pitch = max((height - HEADING) / self.n, min(self.pitch, MIN_PITCH, (MAX_HEIGHT - 2) / self.n))
         self.size, self.every = fit_labels(self.pitch, max_size=LABEL)
-        self.left_labels, self.right_labels = (
-            [fit_text(label(t), MAX_SIDE_LABEL_WIDTH, LABEL) for t in shown.columns],
-            [fit_text(label(t), MAX_SIDE_LABEL_WIDTH, LABEL) for t in shown.rows],
-        )
+        self.left_labels = fit_token_labels(shown.columns, MAX_SIDE_LABEL_WIDTH)
+        self.right_labels = fit_token_labels(shown.rows, MAX_SIDE_LABEL_WIDTH)
         right_role, left_role = shown.roles
         self.left = SIDE_PAD + max(
             min(max_text_width(self.left_labels, self.size), MAX_SIDE_LABEL_WIDTH), text_width(left_role, SMALL)
@@ -349,7 +347,7 @@ class LinesPanel:
         """Write the labels of a column; if they are too close together, only every n-th."""
         for number in range(0, len(labels), self.every):
             color = QUIET if tokens[number].special else INK
-            write(axes, x, positions[number], labels[number], self.size, color=color, ha=ha, va="center_baseline")
+            write_text(axes, x, positions[number], labels[number], self.size, color=color, ha=ha, va="center_baseline")
 
 
 def is_drawn(weights: Float[np.ndarray, "T S"]) -> Bool[np.ndarray, "T S"]:
@@ -399,7 +397,9 @@ def attention_lines(
     """Draw one attention as lines between tokens: one head, or the mean of all."""
     shown = select_attention(trace, attention=attention, layer=layer, head=head, words=words)
     panel = LinesPanel(shown, width=width - 2 * MARGIN)
-    canvas = Canvas(width, panel.height, title=title, notes=f"{shown.caption}. {NOTE}{thinning_note(panel.every)}")
+    canvas = Canvas(
+        width, panel.height, title=title, notes=f"{shown.caption}. {LINES_NOTE}{thinning_note(panel.every)}"
+    )
     panel.draw(canvas, MARGIN, canvas.top)
     return canvas.figure
 
@@ -427,7 +427,7 @@ def attention_both(
     lines = LinesPanel(shown, width=room * LINES_SHARE, height=matrix.height - BAR)
     height = max(lines.height, matrix.height)
     every = max(lines.every, matrix.every)
-    canvas = Canvas(width, height, title=title, notes=f"{shown.caption}. {NOTE}{thinning_note(every)}")
+    canvas = Canvas(width, height, title=title, notes=f"{shown.caption}. {LINES_NOTE}{thinning_note(every)}")
     lines.draw(canvas, MARGIN, canvas.top)
     matrix.draw(canvas, MARGIN + room * LINES_SHARE + BETWEEN, canvas.top)
     return canvas.figure

@@ -25,8 +25,8 @@ from sightline.tracing.figures.canvas import (
     Canvas,
     figure_style,
     fit_text,
-    label,
     text_width,
+    token_label,
 )
 from sightline.tracing.trace import Trace
 
@@ -177,7 +177,7 @@ def draw_node(canvas: Canvas, node: Node, position: tuple[float, float], layout:
     """Write a token on a white background, its probability beside it."""
     x, y = position
     size = LABEL if layout.is_tall else LABEL - 1.5
-    text = fit_text(label(node.text), layout.pitch - 0.34, size, bold=best)
+    text = fit_text(token_label(node.text), layout.pitch - 0.34, size, bold=best)
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
     color, weight = (WEIGHT, "bold") if best else (INK, "normal")
     canvas.write(x - 0.03, y, text, size=size, color=color, weight=weight, bbox=ground, zorder=3)
@@ -208,7 +208,7 @@ def draw_pruned(canvas: Canvas, tree: Tree, layout: TreeLayout) -> None:
 def format_pruned(node: Node) -> str:
     """Return a pruned token, with its probability if that is not too small."""
     likely = float(np.exp(node.token_log_probability)) >= MIN_SHOWN_PROBABILITY
-    return label(node.text, max_characters=10) + (f" {probability(node.token_log_probability)}" if likely else "")
+    return token_label(node.text, max_characters=10) + (f" {probability(node.token_log_probability)}" if likely else "")
 
 
 def probability(log_probability: float) -> str:
@@ -225,6 +225,6 @@ def write_result(canvas: Canvas, tree: Tree, end: int, y: float, *, best: bool) 
     number = f"{(node.result or 0) + 1}.   score {node.score:.3f}".replace("-", "−")
     size, weight, color = SMALL + 0.5, "bold" if best else "normal", WEIGHT if best else INK
     x = MARGIN + RESULT
-    text = fit_text(label(text, max_characters=200), canvas.width - x - MARGIN, size, bold=best)
+    text = fit_text(token_label(text, max_characters=200), canvas.width - x - MARGIN, size, bold=best)
     canvas.write(MARGIN, y, number, size=size, color=color, weight=weight)
     canvas.write(x, y, text, size=size, color=color, weight=weight)

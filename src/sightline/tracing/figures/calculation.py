@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.attention import attention_kind, describe, frame, head_index, resolve_attention
+from sightline.tracing.figures.attention import attention_kind, describe_attention, head_index, resolve_attention
 from sightline.tracing.figures.canvas import (
     FAINT,
     INK,
@@ -29,11 +29,12 @@ from sightline.tracing.figures.canvas import (
     VALUE,
     WEIGHT,
     Canvas,
+    draw_frame,
     figure_style,
     fit_text,
-    label,
     signed_scale,
-    wrap,
+    token_label,
+    wrap_text,
 )
 from sightline.tracing.tokenized_text import Token
 from sightline.tracing.trace import Trace
@@ -123,7 +124,7 @@ def calculation(
 ) -> Figure:
     """Draw the computation of one head for the query of one row."""
     shown = select_computation(trace, attention=attention, layer=layer, head=head, row=row)
-    example = [line for part in worked_example(shown) for line in wrap(part, width - 2 * MARGIN - 0.2, NUMBER)]
+    example = [line for part in worked_example(shown) for line in wrap_text(part, width - 2 * MARGIN - 0.2, NUMBER)]
     rows = len(shown.shown) + (len(shown.shown) < len(shown.keys))
     height = HEADING + LINE * (rows + 1) + 0.16 + 0.13 * len(example)
     canvas = Canvas(width, height, title=title, notes=caption(shown))
@@ -157,7 +158,7 @@ class Table:
         shown, write = self.computation, self.canvas.write
         top = self.canvas.top + 0.1
         write(self.key_x - 0.08, top, "query", size=LABEL, color=QUERY, ha="right")
-        token = fit_text(label(shown.query_token), self.canvas.width - self.number_x - 1.2, LABEL)
+        token = fit_text(token_label(shown.query_token), self.canvas.width - self.number_x - 1.2, LABEL)
         words = f"predicting “{token}”" if attention_kind(shown.name) == "cross" else f"of “{token}”"
         write(self.number_x, top, words, size=LABEL, color=QUERY)
         self.draw_strip(shown.query, self.key_x, top, self.key_scale)
@@ -187,7 +188,7 @@ class Table:
         write(
             self.key_x - 0.08,
             y,
-            fit_text(label(token), self.token - 0.1, LABEL),
+            fit_text(token_label(token), self.token - 0.1, LABEL),
             size=LABEL,
             color=QUIET if token.special else INK,
             ha="right",
@@ -223,7 +224,7 @@ class Table:
         """Draw a vector as a row of cells."""
         axes = self.canvas.axes(x, y - STRIP / 2, self.strip, STRIP)
         axes.imshow(vector[None], cmap=SIGNED, norm=signed_scale(limit), interpolation="none", aspect="auto")
-        frame(axes, 1, len(vector))
+        draw_frame(axes, 1, len(vector))
         return axes
 
 
@@ -239,7 +240,7 @@ def worked_example(shown: HeadComputation) -> list[str]:
     more = " + …" if len(shown.query) > 4 else ""
     scores, scaled, masked = (float(getattr(shown, point)[best]) for point in COLUMNS)
     return [
-        f"For “{label(shown.keys[best])}”:  q · k = {products}{more} = {digits(scores)}",
+        f"For “{token_label(shown.keys[best])}”:  q · k = {products}{more} = {digits(scores)}",
         f"{digits(scores)} ÷ √{len(shown.query)} = {digits(scaled)};  with the mask {digits(masked)};  "
         f"softmax = {exponentials(shown.masked, best)} = {shown.weights[best]:.3f}",
     ]
@@ -256,7 +257,7 @@ def exponentials(masked: Float[np.ndarray, "S"], best: int) -> str:
 
 def caption(shown: HeadComputation) -> str:
     """Return the caption."""
-    which = f"{describe(shown.name)}, head {shown.head}, row {shown.row}. "
+    which = f"{describe_attention(shown.name)}, head {shown.head}, row {shown.row}. "
     return f"{which}Cells: brown below zero, green above, paler towards zero; head width {len(shown.query)}."
 
 

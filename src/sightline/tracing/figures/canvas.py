@@ -1,7 +1,6 @@
 """The page of every figure: colors, fonts, token labels, and a canvas measured in inches.
 
-Figures are plain matplotlib objects, made without pyplot. Global settings are changed only within `figure_style` and
-restored after: a figure looks the same whatever style the caller has loaded.
+Figures are plain matplotlib objects, made without pyplot.
 """
 
 import logging
@@ -34,6 +33,13 @@ MAX_HEIGHT = 8.6
 DPI = 300
 MARGIN = 0.06
 
+LABEL, NUMBER, SMALL, TITLE = 7.5, 6.5, 6.0, 9.0
+"""Points: tokens, numbers, notes, the title."""
+MIN_LABEL = 4.8
+"""Points: labels that would be smaller are left out."""
+POINTS = 72.0
+"""Per inch."""
+
 INK, QUIET, FAINT = "#17202c", "#566273", "#d5dae1"
 QUERY, KEY, VALUE, WEIGHT, POSITION = "#c24a00", "#7b3aa8", "#00785a", "#0b5cad", "#6a7100"
 """As in the light theme of page/theme.css: one color per concept."""
@@ -42,27 +48,10 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#f4f7fb", "#c9dcf2", "#
 """Light is 0, dark is 1, with monotonic lightness: it reads the same in grayscale."""
 LINES = LinearSegmentedColormap.from_list("lines", WEIGHTS([0.2 + 0.8 * number / 20 for number in range(21)]))
 """The same without its lightest colors: a thin line must be visible on white."""
-MAX_LINEAR_TOKENS = 60
-"""Matrices with more tokens use a square-root color scale."""
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#a8641a", "#dfb27a", "#f5f5f2", "#6fbdb2", "#01403a"])
 """Brown below zero, green above, as in page/theme.css; green ends darker, to differ in grayscale."""
-
-LABEL, NUMBER, SMALL, TITLE = 7.5, 6.5, 6.0, 9.0
-"""Points: tokens, numbers, notes, the title."""
-MIN_LABEL = 4.8
-"""Points: labels that would be smaller are left out."""
-
-SCRIPTS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "Source Han Sans",
-    "WenQuanYi Zen Hei", "Droid Sans Fallback", "IPAGothic", "PingFang SC", "Hiragino Sans", "Microsoft YaHei",
-    "Yu Gothic", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai",
-    "Noto Emoji", "Arial Unicode MS",
-)  # fmt: skip
-"""Fallback fonts for characters the first font lacks, where installed."""
-
-LOCK = threading.RLock()
-FONT_LOG = logging.getLogger("matplotlib.font_manager")
-"""Where matplotlib warns that a font has no bold weight, which is of no use to the caller."""
+MAX_LINEAR_TOKENS = 60
+"""Matrices with more tokens use a square-root color scale."""
 
 
 def weight_scale(n_tokens: int = 0) -> Normalize:
@@ -80,17 +69,47 @@ def signed_scale(limit: float) -> Normalize:
     return Normalize(-limit, limit)
 
 
-@cache
-def families() -> tuple[str, ...]:
-    """Return the installed fonts to use; matplotlib warns about missing ones."""
-    installed = set(fontManager.get_font_names())
-    return ("sans-serif", *(name for name in SCRIPTS if name in installed))
+FALLBACK_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "Source Han Sans",
+    "WenQuanYi Zen Hei", "Droid Sans Fallback", "IPAGothic", "PingFang SC", "Hiragino Sans", "Microsoft YaHei",
+    "Yu Gothic", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai",
+    "Noto Emoji", "Arial Unicode MS",
+)  # fmt: skip
+"""For characters the first font lacks, where installed."""
+
+STYLE_LOCK = threading.RLock()
+FONT_LOG = logging.getLogger("matplotlib.font_manager")
+"""Where matplotlib warns that a font has no bold weight, which is of no use to the caller."""
 
 
-def settings() -> dict[str, Any]:
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Apply our matplotlib style, and restore the previous one after; one figure at a time.
+
+    A figure looks the same whatever style the caller has loaded; global settings are changed nowhere else.
+    As a decorator, it applies the style during every call of a function, whose signature it keeps.
+    """
+    with STYLE_LOCK, warnings.catch_warnings(), matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(matplotlib_settings())  # type: ignore[arg-type]
+        # Characters that no font has: an SVG keeps them as text, a PNG shows boxes; `missing_glyphs` reports them.
+        warnings.filterwarnings("ignore", message="Glyph")
+        FONT_LOG.addFilter(is_error)
+        try:
+            yield
+        finally:
+            FONT_LOG.removeFilter(is_error)
+
+
+def is_error(record: logging.LogRecord) -> bool:
+    """Tell whether a log record is more than a warning."""
+    return record.levelno > logging.WARNING
+
+
+def matplotlib_settings() -> dict[str, Any]:
     """Return the matplotlib settings that differ from its defaults."""
     return {
-        "font.family": list(families()),
+        "font.family": list(font_families()),
         "font.sans-serif": ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"],
         "font.size": LABEL,
         "text.parse_math": False,  # a token may be "$x_1^2$", literally
@@ -115,27 +134,11 @@ def settings() -> dict[str, Any]:
     }
 
 
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Apply our matplotlib style, and restore the previous one after; one figure at a time.
-
-    As a decorator, it applies the style during every call of a function, whose signature it keeps.
-    """
-    with LOCK, warnings.catch_warnings(), matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings())  # type: ignore[arg-type]
-        # Characters that no font has: an SVG keeps them as text, a PNG shows boxes; `missing_glyphs` reports them.
-        warnings.filterwarnings("ignore", message="Glyph")
-        FONT_LOG.addFilter(is_error)
-        try:
-            yield
-        finally:
-            FONT_LOG.removeFilter(is_error)
-
-
-def is_error(record: logging.LogRecord) -> bool:
-    """Tell whether a log record is more than a warning."""
-    return record.levelno > logging.WARNING
+@cache
+def font_families() -> tuple[str, ...]:
+    """Return the installed fonts to use; matplotlib warns about missing ones."""
+    installed = set(fontManager.get_font_names())
+    return ("sans-serif", *(name for name in FALLBACK_FONTS if name in installed))
 
 
 MAX_CHARACTERS = 16
@@ -143,13 +146,9 @@ MAX_CHARACTERS = 16
 VISIBLE = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 JOINERS = "\u200c\u200d"
 """Invisible, but they shape the letters beside them in Persian, Hindi and emoji."""
-POINTS = 72.0
-"""Per inch."""
-GAP = 1.12
-"""Line height, as a multiple of the font size."""
 
 
-def label(token: Token | Word | str, *, max_characters: int = MAX_CHARACTERS) -> str:
+def token_label(token: Token | Word | str, *, max_characters: int = MAX_CHARACTERS) -> str:
     """Return the label of a token: without leading spaces, invisible characters escaped."""
     text = token if isinstance(token, str) else token.text
     return shorten(escape_invisible(text.strip(" ") or text), max_characters)
@@ -181,6 +180,17 @@ def shorten(text: str, max_characters: int) -> str:
     return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
 
 
+def missing_glyphs(texts: Sequence[str]) -> str:
+    """Return the characters that no installed font has, each once: a PNG shows boxes for them."""
+    fonts = [get_font(findfont(FontProperties(family=[name]))) for name in font_families()]
+    letters = dict.fromkeys(character for text in texts for character in text)
+    return "".join(
+        letter
+        for letter in letters
+        if letter not in "\n" + JOINERS and not any(f.get_char_index(ord(letter)) for f in fonts)
+    )
+
+
 @cache
 def text_renderer() -> Any:
     """Return a renderer that measures texts at the resolution of a PNG: at a lower one, glyph widths are rounded."""
@@ -195,6 +205,11 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     return max(float(measured) / DPI, wide * size / POINTS)
 
 
+def max_text_width(texts: Sequence[str], size: float) -> float:
+    """Return the width of the widest text in inches."""
+    return max((text_width(text, size) for text in set(texts)), default=0.0)
+
+
 def fit_text(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """Shorten a text until it fits into this many inches."""
     while len(text) > 2 and text_width(text, size, bold=bold) > room:
@@ -202,28 +217,37 @@ def fit_text(text: str, room: float, size: float, *, bold: bool = False) -> str:
     return text
 
 
-def max_text_width(texts: Sequence[str], size: float) -> float:
-    """Return the width of the widest text in inches."""
-    return max((text_width(text, size) for text in set(texts)), default=0.0)
+LINE_HEIGHT = 1.12
+"""Of a label, as a multiple of the font size."""
 
 
 def fit_labels(pitch: float, *, max_size: float = LABEL) -> tuple[float, int]:
     """Return the font size of labels `pitch` inches apart, and n where only every n-th label fits."""
-    size = min(max_size, pitch * POINTS / GAP)
+    size = min(max_size, pitch * POINTS / LINE_HEIGHT)
     if size >= MIN_LABEL:
         return size, 1
-    return MIN_LABEL, math.ceil(MIN_LABEL * GAP / (pitch * POINTS))
+    return MIN_LABEL, math.ceil(MIN_LABEL * LINE_HEIGHT / (pitch * POINTS))
 
 
-def missing_glyphs(texts: Sequence[str]) -> str:
-    """Return the characters that no installed font has, each once: a PNG shows boxes for them."""
-    fonts = [get_font(findfont(FontProperties(family=[name]))) for name in families()]
-    letters = dict.fromkeys(character for text in texts for character in text)
-    return "".join(
-        letter
-        for letter in letters
-        if letter not in "\n" + JOINERS and not any(f.get_char_index(ord(letter)) for f in fonts)
-    )
+def wrap_text(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
+    """Wrap a text into lines of this many inches; split words that are too long for a line."""
+    lines = [""]
+    for word in (piece for whole in text.split() for piece in split_word(whole, room, size, bold=bold)):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, size, bold=bold) > room:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def split_word(word: str, room: float, size: float, *, bold: bool = False) -> Iterator[str]:
+    """Yield a word in parts that fit into this many inches: Chinese and Thai have no spaces."""
+    while len(word) > 1 and text_width(word, size, bold=bold) > room:
+        n = next((n for n in range(len(word) - 1, 1, -1) if text_width(word[:n], size, bold=bold) <= room), 1)
+        yield word[:n]
+        word = word[n:]
+    yield word
 
 
 TITLE_LINE, NOTE_LINE = 0.17, 0.115
@@ -236,8 +260,8 @@ class Canvas:
 
     def __init__(self, width: float, height: float, *, title: str | None = None, notes: str = "") -> None:
         room = width - 2 * MARGIN
-        titles = wrap(escape_invisible(title), room, TITLE, bold=True) if title else []
-        lines = wrap(notes, room, SMALL) if notes else []
+        titles = wrap_text(escape_invisible(title), room, TITLE, bold=True) if title else []
+        lines = wrap_text(notes, room, SMALL) if notes else []
         self.top = MARGIN + TITLE_LINE * len(titles) + (0.05 if titles else 0.0)
         """Top of the content."""
         self.bottom = self.top + height
@@ -294,22 +318,7 @@ class Canvas:
         self.write(left + width + 0.09, top + 0.085, words, size=SMALL, color=QUIET)
 
 
-def wrap(text: str, room: float, size: float, *, bold: bool = False) -> list[str]:
-    """Wrap a text into lines of this many inches; split words that are too long for a line."""
-    lines = [""]
-    for word in (piece for whole in text.split() for piece in split_word(whole, room, size, bold=bold)):
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and text_width(longer, size, bold=bold) > room:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
-
-
-def split_word(word: str, room: float, size: float, *, bold: bool = False) -> Iterator[str]:
-    """Yield a word in parts that fit into this many inches: Chinese and Thai have no spaces."""
-    while len(word) > 1 and text_width(word, size, bold=bold) > room:
-        n = next((n for n in range(len(word) - 1, 1, -1) if text_width(word[:n], size, bold=bold) <= room), 1)
-        yield word[:n]
-        word = word[n:]
-    yield word
+def draw_frame(axes: Axes, n_rows: int, n_columns: int) -> None:
+    """Draw a thin frame around a matrix."""
+    x, y = [-0.5, n_columns - 0.5, n_columns - 0.5, -0.5, -0.5], [-0.5, -0.5, n_rows - 0.5, n_rows - 0.5, -0.5]
+    axes.plot(x, y, color=FAINT, linewidth=0.6, clip_on=False)

@@ -27,10 +27,10 @@ from sightline.tracing.figures.canvas import (
     Canvas,
     figure_style,
     fit_text,
-    label,
     text_width,
+    token_label,
 )
-from sightline.tracing.vectors import project, unit_vectors
+from sightline.tracing.vectors import project_pca, unit_vectors
 
 WORDS, NEIGHBORS, LISTS = 300, 5, 6
 """Defaults: words on the map, neighbors of each listed word, listed words."""
@@ -99,7 +99,7 @@ def embedding_map(
     beside = [one.word for found in near.values() for one in found]
     shown = list(dict.fromkeys([*chosen, *beside, *listed[:n_words]]))
     vectors = np.asarray(pipeline.word_vectors(shown).float().numpy())
-    flat, explained_variance = project(unit_vectors(vectors))
+    flat, explained_variance = project_pca(unit_vectors(vectors))
     notes = (
         f"{len(shown)} words by the first two principal components of their unit vectors, which explain "
         f"{explained_variance.sum():.0%} of the variance. Lines lead to the nearest neighbors in all dimensions; the "
@@ -153,7 +153,7 @@ def write_word(
 ) -> None:
     """Write a word beside its point where there is room; drop the label if there is none."""
     points = (LABEL, LABEL - 0.5, SMALL - 0.5)[kind]
-    text = label(word)
+    text = token_label(word)
     wide, high = text_width(text, points, bold=kind == 0) + 0.03, points * 1.15 / POINTS
     for right, up in OFFSETS if kind == 2 else OFFSETS + FURTHER:
         x, y = inches[0] + right * (0.045 + wide / 2), inches[1] + up * (0.035 + high / 2)
@@ -191,10 +191,10 @@ def draw_lists(canvas: Canvas, near: Mapping[str, Sequence[Neighbor]], *, left: 
     size = min(SMALL + 0.5, line * POINTS * 0.8)
     y = canvas.top + line / 2
     for word, found in near.items():
-        heading = fit_text(label(word), LIST, size + 0.5, bold=True)
+        heading = fit_text(token_label(word), LIST, size + 0.5, bold=True)
         canvas.write(left, y, heading, size=size + 0.5, color=WEIGHT, weight="bold")
         for one in found:
             y += line
-            canvas.write(left + 0.08, y, fit_text(label(one.word), LIST - 0.5, size), size=size)
+            canvas.write(left + 0.08, y, fit_text(token_label(one.word), LIST - 0.5, size), size=size)
             canvas.write(left + LIST, y, f"{one.similarity:.3f}".replace("-", "−"), size=size, color=QUIET, ha="right")
         y += line * 1.6

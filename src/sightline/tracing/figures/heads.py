@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from sightline.tracing.figures.attention import (
     TITLES,
     attention_kind,
-    frame,
     group_attentions,
     layer_index,
     resolve_attention,
@@ -25,6 +24,7 @@ from sightline.tracing.figures.canvas import (
     SMALL,
     WEIGHTS,
     Canvas,
+    draw_frame,
     figure_style,
     weight_scale,
 )
@@ -110,7 +110,7 @@ def draw_group(
             axes = canvas.axes(x + cell * column, y, cell * (1 - GAP), cell * (1 - GAP))
             small = max_pool(weights, every)
             axes.imshow(small, cmap=WEIGHTS, norm=weight_scale(max(small.shape)), interpolation="none", aspect="auto")
-            frame(axes, *small.shape)
+            draw_frame(axes, *small.shape)
 
 
 def max_pool(weights: Float[np.ndarray, "T S"], every: int) -> Float[np.ndarray, "rows columns"]:

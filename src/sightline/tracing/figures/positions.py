@@ -26,7 +26,7 @@ from sightline.tracing.figures.canvas import (
     signed_scale,
 )
 from sightline.tracing.trace import Trace
-from sightline.tracing.vectors import HasModel, position_encodings, similarities, sinusoids
+from sightline.tracing.vectors import HasModel, cosine_similarities, position_encodings, sinusoids
 
 POSITIONS = 64
 """Positions shown by default."""
@@ -115,7 +115,9 @@ def draw_matrix(axes: Axes, encodings: Float[np.ndarray, "T E"]) -> None:
 
 def draw_similarity(axes: Axes, encodings: Float[np.ndarray, "T E"]) -> None:
     """Draw the cosine similarity of every two positions."""
-    axes.imshow(similarities(encodings), cmap=SIGNED, norm=signed_scale(1.0), interpolation="none", aspect="auto")
+    axes.imshow(
+        cosine_similarities(encodings), cmap=SIGNED, norm=signed_scale(1.0), interpolation="none", aspect="auto"
+    )
     axes.set_xlabel("position")
     axes.set_ylabel("position")
 

@@ -5,7 +5,6 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from sightline.errors import InputError
-from sightline.tracing.figures.attention import frame
 from sightline.tracing.figures.canvas import (
     COLUMN,
     INK,
@@ -18,11 +17,12 @@ from sightline.tracing.figures.canvas import (
     SIGNED,
     SMALL,
     Canvas,
+    draw_frame,
     figure_style,
     fit_text,
-    label,
     signed_scale,
     text_width,
+    token_label,
 )
 from sightline.tracing.trace import Trace
 
@@ -96,7 +96,7 @@ def residual_stream(
     canvas = Canvas(width, HEADING + LINE * len(vectors), title=title, notes=notes)
     beside = max(text_width(words, LABEL) for words in vectors) + 0.12
     strip = canvas.width - 2 * MARGIN - beside - RMS_WIDTH
-    token = fit_text(label(tokens[row]), COLUMN / 2, LABEL)
+    token = fit_text(token_label(tokens[row]), COLUMN / 2, LABEL)
     canvas.write(MARGIN + beside, canvas.top + HEADING / 2, f"“{token}”", size=LABEL, color=QUERY)
     canvas.write(canvas.width - MARGIN, canvas.top + HEADING / 2, "RMS", size=SMALL, color=QUIET, ha="right")
     for number, (words, vector) in enumerate(vectors.items()):
@@ -104,6 +104,6 @@ def residual_stream(
         canvas.write(MARGIN + beside - 0.08, y, words, size=LABEL, color=INK, ha="right")
         axes = canvas.axes(MARGIN + beside, y - STRIP / 2, strip, STRIP)
         axes.imshow(vector[None], cmap=SIGNED, norm=signed_scale(limit), interpolation="none", aspect="auto")
-        frame(axes, 1, len(vector))
+        draw_frame(axes, 1, len(vector))
         canvas.write(canvas.width - MARGIN, y, f"{rms(vector):.2f}", size=NUMBER, ha="right")
     return canvas.figure

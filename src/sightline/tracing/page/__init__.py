@@ -44,49 +44,9 @@ from sightline.errors import InputError
 from sightline.tracing.page.packing import pack_bytes, pack_json, page_data
 from sightline.tracing.trace import Trace
 
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-OTHER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+__all__ = ["build_page", "modules", "pack_bytes", "pack_json", "repr_html", "stylesheet"]
 
-
-def join(modules: Mapping[str, str], entry: str) -> str:
-    """Return one script equivalent to the module `entry`; `modules` are the sources by name.
-
-    Each module becomes a function that returns its exports, so that its other names stay private; the exports of a
-    module `c` are the entries of `$c`. Only the two forms that our modules use are supported: `import { a, b } from
-    "./c.js";` and `export function|class|const`.
-    """
-    return "".join(_function(name, modules[name]) for name in order(modules, entry))
-
-
-def order(modules: Mapping[str, str], entry: str) -> list[str]:
-    """Return `entry` and the modules it imports, dependencies first."""
-    done: list[str] = []
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        if name in path:
-            raise ValueError(f"modules import each other in a cycle: {' > '.join((*path, name))}")
-        if name not in done:
-            for _, needed in IMPORT.findall(modules[name]):
-                visit(needed, (*path, name))
-            done.append(name)
-
-    visit(entry, ())
-    return done
-
-
-def _function(name: str, source: str) -> str:
-    """Return a module as an immediately invoked function."""
-    exports = EXPORT.findall(source)
-    body = EXPORT.sub("", IMPORT.sub(r"const {\1} = $\2;\n", source))
-    if (unsupported := OTHER.search(body)) is not None:
-        raise ValueError(f"{name}.js: this form of import or export is not supported: {unsupported[0]}")
-    return f"const ${name} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"
-
-
-__all__ = ["modules", "pack_bytes", "pack_json", "page", "repr_html", "stylesheet"]
-
-PAGE = """<!DOCTYPE html>
+PAGE_TEMPLATE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -116,7 +76,7 @@ def build_page(trace: Trace, *, title: str | None = None) -> str:
     )
     shown = None if title is None else "".join(letter if letter.isprintable() else "\ufffd" for letter in title)
     name = html.escape(f"{shown} · Sightline" if shown is not None else "Sightline")
-    return PAGE.format(policy=policy, title=name, style=style, data=page_data(trace, shown), script=script)
+    return PAGE_TEMPLATE.format(policy=policy, title=name, style=style, data=page_data(trace, shown), script=script)
 
 
 def repr_html(trace: Trace) -> str:
@@ -147,7 +107,47 @@ def stylesheet() -> str:
 @functools.cache
 def _script() -> str:
     """Return all modules as one script that draws the trace in the page."""
-    return "\n" + join(modules(), "page") + "$page.drawEmbedded();\n"
+    return "\n" + join_modules(modules(), "page") + "$page.drawEmbedded();\n"
+
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+UNSUPPORTED = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+
+
+def join_modules(modules: Mapping[str, str], entry: str) -> str:
+    """Return one script equivalent to the module `entry`; `modules` are the sources by name.
+
+    Each module becomes a function that returns its exports, so that its other names stay private; the exports of a
+    module `c` are the entries of `$c`. Only the two forms that our modules use are supported: `import { a, b } from
+    "./c.js";` and `export function|class|const`.
+    """
+    return "".join(wrap_module(name, modules[name]) for name in order_modules(modules, entry))
+
+
+def order_modules(modules: Mapping[str, str], entry: str) -> list[str]:
+    """Return `entry` and the modules it imports, dependencies first."""
+    done: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise ValueError(f"modules import each other in a cycle: {' > '.join((*path, name))}")
+        if name not in done:
+            for _, needed in IMPORT.findall(modules[name]):
+                visit(needed, (*path, name))
+            done.append(name)
+
+    visit(entry, ())
+    return done
+
+
+def wrap_module(name: str, source: str) -> str:
+    """Return a module as an immediately invoked function."""
+    exports = EXPORT.findall(source)
+    body = EXPORT.sub("", IMPORT.sub(r"const {\1} = $\2;\n", source))
+    if (unsupported := UNSUPPORTED.search(body)) is not None:
+        raise ValueError(f"{name}.js: this form of import or export is not supported: {unsupported[0]}")
+    return f"const ${name} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"
 
 
 def _digest(text: str) -> str:
