@@ -66,6 +66,7 @@ def test_batch_equals_one_by_one(tokenizer, texts):
 @given(text=TEXTS)
 def test_offsets_cover_the_text_in_order(tokenizer, text):
     offsets = tokenizer.offsets(text)
+    assert tokenizer.encode_with_offsets(text) == (tokenizer.encode(text), offsets)
     assert len(offsets) == len(tokenizer.encode(text))
     assert {i for start, end in offsets for i in range(start, end)} == set(range(len(text)))
     assert offsets == sorted(offsets)

@@ -1,4 +1,4 @@
-"""Incremental detokenization: never half a character, and in the end the whole text."""
+"""Detokenization while text is generated: never half a character, and in the end the whole text."""
 
 import pytest
 from hypothesis import example, given, settings

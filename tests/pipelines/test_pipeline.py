@@ -1,9 +1,4 @@
-"""What every pipeline can do, and which one a folder opens as.
-
-Batches within a budget, every text once.
-
-Overrides of decoding settings and what they imply.
-"""
+"""What every pipeline can do and which one a folder opens as; batches, overridden settings, and texts for traces."""
 
 import subprocess
 import sys
@@ -20,7 +15,7 @@ from sightline.data.tokenizers import train_tokenizer
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator, load, pipeline_for
-from sightline.pipelines.pipeline import MIN_WIDTH, batch_by_tokens, override_settings
+from sightline.pipelines.pipeline import MIN_WIDTH, batch_by_tokens, find_token_spans, override_settings, tokenize_input
 
 from .tiny import (
     BPE,
@@ -33,6 +28,7 @@ from .tiny import (
     filler_bundle,
     generator_bundle,
     many_languages_bundle,
+    record_encoded_texts,
     tiny_model,
     translator_bundle,
     two_vocabularies_bundle,
@@ -238,3 +234,30 @@ def test_overrides_imply_other_settings(base, given, expected):
 def test_contradictory_overrides_are_refused(given, reason):
     with pytest.raises(SettingsError, match=reason):
         override_settings(GREEDY, given)
+
+
+def test_input_is_tokenized_once(monkeypatch):
+    texts = record_encoded_texts(monkeypatch)
+    found = tokenize_input("the cat", BPE, before=[1], after=[2])
+    assert texts == ["the cat"]
+    assert [token.id for token in found.tokens] == [1, *BPE.encode("the cat"), 2]
+    assert [(token.start, token.end) for token in found.tokens] == [(0, 0), *BPE.offsets("the cat"), (7, 7)]
+
+
+@pytest.mark.parametrize("make", [generator_bundle, chat_bundle, translator_bundle], ids=lambda make: make.__name__)
+def test_traced_text_is_tokenized_once(make, monkeypatch):
+    pipeline = pipeline_for(make())
+    texts = record_encoded_texts(monkeypatch)
+    pipeline.trace("the cat", target="a dog")
+    assert texts == ["the cat", "a dog"]
+
+
+@pytest.mark.parametrize("tokenizer", [BPE, CHARACTERS], ids=["bpe", "characters"])
+@given(text=st.text(st.sampled_from("the cat 漢字👩\u200d👧 \n\tü.é"), max_size=14))
+def test_spans_of_generated_text_cover_it_in_order(tokenizer, text):
+    ids = tokenizer.encode(text)
+    spans = find_token_spans(ids, tokenizer, text)
+    assert len(spans) == len(ids)
+    assert spans == sorted(spans)
+    assert {place for start, end in spans for place in range(start, end)} == set(range(len(text)))
+    assert all(start < end for start, end in spans)

@@ -1,4 +1,4 @@
-"""Translation: batched or one by one, it must be the same; what cannot be translated is refused."""
+"""Translation and its word links: the same batched or one by one; what cannot be translated is refused."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Translator, pipeline_for
+from sightline.tracing.tokenized_text import word_spans
 
 from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
 
@@ -20,6 +21,7 @@ SETTINGS = [
     DecodingSettings(do_sample=True, n_best=2, seed=5, max_new_tokens=8),
     DecodingSettings(beam_size=2, max_new_tokens=8, no_repeat_ngram_size=2, min_new_tokens=3, stop=("é", "at")),
 ]
+SCRIPTS = st.text(st.sampled_from("the cat 漢字👩\u200d👧 \n\tü.é"), max_size=14)
 BUNDLES = {"one": translator_bundle, "two vocabularies": two_vocabularies_bundle, "languages": many_languages_bundle}
 
 
@@ -199,3 +201,40 @@ def test_training_mode_is_restored_after_an_error():
     with pytest.raises(InputError):
         pipeline_for(bundle).translate("the cat", bad_words=[[i] for i in range(bundle.tokenizer.vocab_size)])
     assert all(module.training for module in bundle.model.modules())
+
+
+@pytest.mark.parametrize("make", BUNDLES.values(), ids=BUNDLES)
+@given(texts=st.lists(SCRIPTS, min_size=1, max_size=3))
+@settings(max_examples=5)
+def test_links_join_whole_words_inside_their_texts(make, texts):
+    translator = pipeline_for(make())
+    to = language(translator)
+    decoding = DecodingSettings(beam_size=2, n_best=2, max_new_tokens=8, min_new_tokens=4)
+    for text, found in zip(
+        texts, translator.translations(texts, to=to, alignment=True, settings=decoding), strict=True
+    ):
+        for translation in found:
+            for link in translation.alignment:
+                assert (link.source_start, link.source_end) in word_spans(text)
+                assert (link.target_start, link.target_end) in word_spans(translation.text)
+                assert 0 < link.weight <= 1.00001
+
+
+@pytest.mark.parametrize("make", BUNDLES.values(), ids=BUNDLES)
+def test_alignment_of_a_batch_equals_one_by_one(make):
+    translator = pipeline_for(precise(make()))
+    to = language(translator)
+    texts = ["the cat sat on the mat", "x", "", "a dog ran", "où est la gare ?"]
+    together = translator.translations(texts, to=to, alignment=True)
+    for text, ours in zip(texts, together, strict=True):
+        [theirs] = translator.translations([text], to=to, alignment=True)
+        assert [link.source_start for link in ours[0].alignment] == [link.source_start for link in theirs[0].alignment]
+        weights = [[link.weight for link in one[0].alignment] for one in (ours, theirs)]
+        assert weights[0] == pytest.approx(weights[1], abs=1e-5)
+
+
+def test_alignment_changes_no_translation():
+    translator = pipeline_for(translator_bundle())
+    [plain], [aligned] = (translator.translations(["the cat sat"], alignment=wanted) for wanted in (False, True))
+    assert plain[0].alignment is None
+    assert (plain[0].text, plain[0].score) == (aligned[0].text, aligned[0].score)

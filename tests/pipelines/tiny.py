@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from tokenizers import Encoding
 
 from sightline.bundle import Bundle, TaskConfig
 from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_bpe, train_characters
@@ -99,16 +100,16 @@ def classifier_bundle(*, per_word: bool = False) -> Bundle:
 def record_encoded_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that will hold every text that any tokenizer encodes, as often as it does."""
     texts: list[str] = []
-    encode, encode_batch = Tokenizer.encode, Tokenizer.encode_batch
+    encoding, encode_batch = Tokenizer._encoding, Tokenizer.encode_batch
 
-    def record_one(self: Tokenizer, text: str, **options: bool) -> list[int]:
+    def record_one(self: Tokenizer, text: str, **options: bool) -> Encoding:
         texts.append(text)
-        return encode(self, text, **options)
+        return encoding(self, text, **options)
 
     def record_all(self: Tokenizer, several: Sequence[str], **options: bool) -> list[list[int]]:
         texts.extend(several)
         return encode_batch(self, several, **options)
 
-    monkeypatch.setattr(Tokenizer, "encode", record_one)
+    monkeypatch.setattr(Tokenizer, "_encoding", record_one)
     monkeypatch.setattr(Tokenizer, "encode_batch", record_all)
     return texts

@@ -10,7 +10,7 @@ from sightline.pipelines.generation import GenerationJob
 from sightline.pipelines.pipeline import BATCH_TOKENS, build_tokenized_text
 from sightline.pipelines.seq2seq import Seq2SeqPipeline
 from sightline.tracing import Trace
-from sightline.tracing.tokenized_text import EMPTY_TEXT
+from sightline.tracing.tokenized_text import Span
 
 
 class Chat(Seq2SeqPipeline):
@@ -58,9 +58,8 @@ class Chat(Seq2SeqPipeline):
         With a `target`, trace the model forced to give that reply. `options` are those of `tracing.TraceOptions` and
         decoding settings (`beam_size=4`).
         """
-        read, ids = self.fit_context([text] if isinstance(text, str) else text)
-        source = build_tokenized_text(read, ids, self.tokenizer.offsets(read), self.tokenizer) if read else EMPTY_TEXT
-        return self.trace_source(source, target, options)
+        read, ids, spans = self.fit_context([text] if isinstance(text, str) else text)
+        return self.trace_source(build_tokenized_text(read, ids, spans, self.tokenizer), target, options)
 
     def encode_source(self, history: Sequence[str]) -> list[int]:
         """Tokenize the source of a reply."""
@@ -70,18 +69,18 @@ class Chat(Seq2SeqPipeline):
         """Return the source of a reply: one turn a line, without the oldest turns if they are too long."""
         return self.fit_context(history)[0]
 
-    def fit_context(self, history: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the source of a reply, without the oldest turns if they are too long, and its ids."""
+    def fit_context(self, history: Sequence[str]) -> tuple[str, list[int], list[Span]]:
+        """Return the source of a reply, without the oldest turns if they are too long, its ids and their spans."""
         if not history:
             raise InputError("a reply needs at least one turn to reply to")
         if not history[-1].strip():
-            return "", []
+            return "", [], []
         turns = min(self.context_turns, len(history))
         while True:
             text = format_context(history, context_turns=turns)
-            ids = self.tokenizer.encode(text)
+            ids, spans = self.tokenizer.encode_with_offsets(text)
             if turns <= 1 or self.max_length is None or len(ids) <= self.max_length:
-                return text, ids
+                return text, ids, spans
             turns -= 1
 
 

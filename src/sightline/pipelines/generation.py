@@ -1,12 +1,4 @@
-"""Generated text: from a request to its job, its decoding steps, and text that grows while it is generated.
-
-The text only grows, whatever ids follow. Each step decodes only the newest ids, together with a few before them,
-because some tokenizers decode a token differently at the beginning of a text.
-
-A pipeline's own calls prefill, search and decode at once. The server, where many clients share a model, takes these
-apart: jobs that arrive at any time are prefilled together (`GenerativePipeline.prefill`) and searched together
-(`decoding.ContinuousBatch`).
-"""
+"""Generated text: the result, text that grows while it is generated, the job of generating it, and decoding steps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -70,15 +62,6 @@ def cut_at_stop(text: str, stops: Sequence[str]) -> str:
     return text[: min((place for stop in stops if (place := text.find(stop)) >= 0), default=len(text))]
 
 
-MAX_CONTEXT = 8
-"""Context ids that are decoded: those further away do not change how a token is decoded."""
-
-MAX_CHARACTER_BYTES = 4
-
-MAX_CACHED = 4_096
-"""States kept for sequences that may be extended."""
-
-
 @dataclass(frozen=True)
 class DetokenizerState:
     """How many ids of a sequence have become text."""
@@ -90,8 +73,16 @@ class DetokenizerState:
     """Ids before this one have become text."""
 
 
+MAX_CACHED = 4_096
+"""States kept for sequences that may be extended."""
+
+
 class IncrementalDetokenizer:
-    """Decodes the ids after a context; the context itself is not part of the text."""
+    """Decodes the ids after a context; the context itself is not part of the text.
+
+    The text only grows, whatever ids follow. Each step decodes only the newest ids, together with a few before them,
+    because some tokenizers decode a token differently at the beginning of a text.
+    """
 
     def __init__(self, tokenizer: Tokenizer, context: Sequence[int] = ()) -> None:
         self.tokenizer = tokenizer
@@ -123,6 +114,11 @@ class IncrementalDetokenizer:
         """Return the text of a complete sequence."""
         self(ids)
         return self.extend(self._states[tuple(ids)], ids, last=True).text
+
+
+MAX_CONTEXT = 8
+"""Context ids that are decoded: those further away do not change how a token is decoded."""
+MAX_CHARACTER_BYTES = 4
 
 
 def trim_context(tokenizer: Tokenizer, context: Sequence[int]) -> tuple[int, ...]:
@@ -158,6 +154,13 @@ class TextStreamer:
         return piece
 
 
+def stable_text(text: str, stops: Sequence[str]) -> str:
+    """Return the part of a text that stays, whatever follows: no partial stop string, no incomplete character."""
+    text = cut_at_stop(text, stops)
+    partial = [length for stop in stops for length in range(1, len(stop)) if text.endswith(stop[:length])]
+    return text[: len(text) - max(partial, default=0)].rstrip(REPLACEMENT)
+
+
 def stream_pieces(
     results: Iterator[StepResult], streamer: TextStreamer, *, inference_mode: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[str]:
@@ -173,16 +176,14 @@ def stream_pieces(
             return
 
 
-def stable_text(text: str, stops: Sequence[str]) -> str:
-    """Return the part of a text that stays, whatever follows: no partial stop string, no incomplete character."""
-    text = cut_at_stop(text, stops)
-    partial = [length for stop in stops for length in range(1, len(stop)) if text.endswith(stop[:length])]
-    return text[: len(text) - max(partial, default=0)].rstrip(REPLACEMENT)
-
-
 @dataclass(frozen=True)
 class GenerationJob:
-    """One text to generate, or several alternatives of it."""
+    """One text to generate, or several alternatives of it.
+
+    A pipeline's own calls prefill, search and decode at once. The server, where many clients share a model, takes these
+    apart: jobs that arrive at any time are prefilled together (`GenerativePipeline.prefill`) and searched together
+    (`decoding.ContinuousBatch`).
+    """
 
     ids: Sequence[int]
     """Source or prompt ids, to be prefilled."""

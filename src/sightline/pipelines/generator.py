@@ -38,7 +38,6 @@ from sightline.pipelines.pipeline import (
     Pipeline,
     batch_by_tokens,
     build_tokenized_text,
-    concatenate,
     tokenize_input,
     tokenize_output,
 )
@@ -53,7 +52,7 @@ from sightline.tracing import (
     run_trace,
     search_with_history,
 )
-from sightline.tracing.tokenized_text import EMPTY_TEXT
+from sightline.tracing.tokenized_text import EMPTY_TEXT, concatenate
 
 
 class Generator(Pipeline):
@@ -138,8 +137,8 @@ class Generator(Pipeline):
         """
         trace_options, overrides = TraceOptions.of(options, generates=True)
         settings = self.settings(**overrides)
-        [context] = self.encode_prompts([text])
-        spans = self.tokenizer.offsets(text)
+        ids, spans = self.tokenizer.encode_with_offsets(text)
+        [context] = self.add_bos([ids])
         before = [(0, 0)] * (len(context) - len(spans))
         source = build_tokenized_text(text, context, [*before, *spans], self.tokenizer)
         with self.inference_mode():
@@ -199,8 +198,12 @@ class Generator(Pipeline):
         return [] if self.task_config is None or end_id is None else [end_id]
 
     def encode_prompts(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Tokenize prompts; an empty one becomes the end token (or the start token)."""
-        rows = [[*self.bos_ids, *row] for row in self.encode_texts(prompts)]
+        """Tokenize prompts, as `add_bos` begins them."""
+        return self.add_bos(self.encode_texts(prompts))
+
+    def add_bos(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return prompts after their `bos_ids`; an empty one becomes the end token (or the start token)."""
+        rows = [[*self.bos_ids, *ids] for ids in prompts]
         self.check_lengths(rows, what="prompt")
         if all(rows):
             return rows

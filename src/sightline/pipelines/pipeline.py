@@ -1,7 +1,4 @@
-"""The base of all pipelines: a model with its tokenizer, texts in batches, embeddings, words, and traces.
-
-Texts in, texts or numbers out. A pipeline does not know files, choose devices, or know how its model was trained.
-"""
+"""The base of all pipelines, and what several of them need: batches, settings with overrides, texts for traces."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,119 +23,14 @@ from sightline.tracing import BertPass, Token, TokenizedText, Trace, TraceOption
 from sightline.tracing.tokenized_text import Span
 
 BATCH_TOKENS = 4_096
-MIN_WIDTH = 8
-"""Minimum length a text counts as: each row holds logits over the whole vocabulary, however short it is."""
-
-
-def batch_by_tokens(lengths: Sequence[int], *, batch_tokens: int, rows: int = 1) -> Iterator[list[int]]:
-    """Yield the indices of each batch, longest texts first, so that running out of memory shows at once.
-
-    Padding counts, and so do the `rows` (beams, samples) of each text. A text that exceeds the budget by itself is
-    a batch of its own; a text without tokens is left out.
-    """
-    if batch_tokens < 1:
-        raise SettingsError(f"batch_tokens must be 1 or more, not {batch_tokens}")
-    order = sorted((number for number, length in enumerate(lengths) if length), key=lambda number: -lengths[number])
-    while order:
-        width = max(lengths[order[0]], MIN_WIDTH) * rows
-        size = max(1, batch_tokens // width)
-        yield order[:size]
-        order = order[size:]
-
-
-SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "seed")
-"""Settings that imply sampling."""
-
-
-def override_settings(settings: DecodingSettings, overrides: Mapping[str, object]) -> DecodingSettings:
-    """Return the settings with these overrides, and with what they imply.
-
-    A sampling setting implies `do_sample`; a beam implies no sampling; `n_best` implies a beam at least as wide.
-    Overrides are never changed: if they contradict each other, the settings refuse them.
-    """
-    given = {name: as_tuple(value) if name == "stop" else value for name, value in overrides.items()}
-    return from_mapping(
-        DecodingSettings, {**to_mapping(settings), **implied_settings(settings, given), **given}, where="decoding"
-    )
-
-
-def implied_settings(settings: DecodingSettings, given: Mapping[str, object]) -> dict[str, object]:
-    """Return the other settings that must change with the given ones."""
-    beam_size, n_best = given.get("beam_size"), given.get("n_best")
-    implied = any(given.get(name) is not None for name in SAMPLING_SETTINGS)
-    do_sample = given.get("do_sample", implied or (settings.do_sample and not exceeds(beam_size, 1)))
-    if do_sample is True:
-        return {"do_sample": True, "beam_size": 1, "coverage_penalty": 0.0}
-    wider = {"beam_size": n_best} if exceeds(n_best, settings.beam_size) else {}
-    return {"do_sample": False, **wider}
-
-
-def exceeds(value: object, limit: int) -> bool:
-    """Return whether a value, which may be of any type, is an integer above the limit."""
-    return isinstance(value, int) and value > limit
-
-
-def as_tuple(value: object) -> object:
-    """Wrap a single stop string in a tuple."""
-    return (value,) if isinstance(value, str) else value
-
-
-def build_tokenized_text(
-    text: str, ids: Sequence[int], spans: Sequence[Span], tokenizer: Tokenizer, *, segments: Sequence[int] | None = None
-) -> TokenizedText:
-    """Return a text with its tokens at these spans."""
-    special = tokenizer.special_ids
-    tokens = (
-        Token(id_, tokenizer.token_text(id_), start, end, id_ in special, segment)
-        for id_, (start, end), segment in zip(ids, spans, segments or [0] * len(ids), strict=True)
-    )
-    return TokenizedText(text, tuple(tokens))
-
-
-def tokenize_input(
-    text: str, tokenizer: Tokenizer, *, before: Sequence[int] = (), after: Sequence[int] = ()
-) -> TokenizedText:
-    """Tokenize an input text, with special ids before and after it."""
-    ids = [*before, *tokenizer.encode(text), *after]
-    spans = [*[(0, 0)] * len(before), *tokenizer.offsets(text), *[(len(text), len(text))] * len(after)]
-    return build_tokenized_text(text, ids, spans, tokenizer)
-
-
-def tokenize_output(
-    text: str, ids: Sequence[int], tokenizer: Tokenizer, *, ended: bool, context: Sequence[int] = ()
-) -> TokenizedText:
-    """Return a generated text with its tokens; with `ended`, the last id is the end token."""
-    content = ids[:-1] if ended else ids
-    spans = find_token_spans(content, tokenizer, text, context=context)
-    return build_tokenized_text(text, ids, [*spans, *[(len(text), len(text))] * (len(ids) - len(content))], tokenizer)
-
-
-def find_token_spans(ids: Sequence[int], tokenizer: Tokenizer, text: str, *, context: Sequence[int] = ()) -> list[Span]:
-    """Return the span of each id in the generated text; ids that share a character share its span."""
-    detokenizer, state, spans = IncrementalDetokenizer(tokenizer, context), DetokenizerState(), list[Span]()
-    for count in range(1, len(ids) + 1):
-        start = min(len(state.text), len(text))
-        state = detokenizer.extend(state, ids[:count], last=count == len(ids))
-        if state.read_offset == count:
-            spans += [(start, min(len(state.text), len(text)))] * (count - len(spans))
-    return spans
-
-
-def shift(token: Token, by: int) -> Token:
-    """Move a token's span."""
-    return Token(token.id, token.text, token.start + by, token.end + by, token.special, token.segment)
-
-
-def concatenate(first: TokenizedText, second: TokenizedText) -> TokenizedText:
-    """Join two texts."""
-    moved = (shift(token, len(first.text)) for token in second.tokens)
-    return TokenizedText(first.text + second.text, (*first.tokens, *moved))
+"""Default budget of a batch, in tokens; padding counts."""
 
 
 class Pipeline:
-    """A model with its tokenizer, called with plain text.
+    """A model with its tokenizer, called with plain text: embeds texts, finds the neighbors of words, traces.
 
-    The model is in evaluation mode only during a call, so a model can be used while it is being trained.
+    A pipeline does not know files, choose devices, or know how its model was trained. The model is in evaluation mode
+    only during a call, so a model can be used while it is being trained.
     """
 
     supported_models: ClassVar[tuple[type[Model], ...]] = (Transformer, Bert, GPT)
@@ -279,3 +171,100 @@ def mean_pool(
     before, after = skip
     texts = torch.split(hidden, lengths.tolist())
     return torch.stack([text[before : len(text) - after].mean(dim=0) for text in texts])
+
+
+MIN_WIDTH = 8
+"""Minimum length a text counts as: each row holds logits over the whole vocabulary, however short it is."""
+
+
+def batch_by_tokens(lengths: Sequence[int], *, batch_tokens: int, rows: int = 1) -> Iterator[list[int]]:
+    """Yield the indices of each batch, longest texts first, so that running out of memory shows at once.
+
+    Padding counts, and so do the `rows` (beams, samples) of each text. A text that exceeds the budget by itself is
+    a batch of its own; a text without tokens is left out.
+    """
+    if batch_tokens < 1:
+        raise SettingsError(f"batch_tokens must be 1 or more, not {batch_tokens}")
+    order = sorted((number for number, length in enumerate(lengths) if length), key=lambda number: -lengths[number])
+    while order:
+        width = max(lengths[order[0]], MIN_WIDTH) * rows
+        size = max(1, batch_tokens // width)
+        yield order[:size]
+        order = order[size:]
+
+
+SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "seed")
+"""Settings that imply sampling."""
+
+
+def override_settings(settings: DecodingSettings, overrides: Mapping[str, object]) -> DecodingSettings:
+    """Return the settings with these overrides, and with what they imply.
+
+    A sampling setting implies `do_sample`; a beam implies no sampling; `n_best` implies a beam at least as wide.
+    Overrides are never changed: if they contradict each other, the settings refuse them.
+    """
+    given = {
+        name: (value,) if name == "stop" and isinstance(value, str) else value for name, value in overrides.items()
+    }
+    return from_mapping(
+        DecodingSettings, {**to_mapping(settings), **implied_settings(settings, given), **given}, where="decoding"
+    )
+
+
+def implied_settings(settings: DecodingSettings, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the other settings that must change with the given ones."""
+    beam_size, n_best = given.get("beam_size"), given.get("n_best")
+    implied = any(given.get(name) is not None for name in SAMPLING_SETTINGS)
+    do_sample = given.get("do_sample", implied or (settings.do_sample and not exceeds(beam_size, 1)))
+    if do_sample is True:
+        return {"do_sample": True, "beam_size": 1, "coverage_penalty": 0.0}
+    wider = {"beam_size": n_best} if exceeds(n_best, settings.beam_size) else {}
+    return {"do_sample": False, **wider}
+
+
+def exceeds(value: object, limit: int) -> bool:
+    """Tell whether a value, which may be of any type, is an integer above the limit."""
+    return isinstance(value, int) and value > limit
+
+
+def tokenize_input(
+    text: str, tokenizer: Tokenizer, *, before: Sequence[int] = (), after: Sequence[int] = ()
+) -> TokenizedText:
+    """Tokenize an input text, with special ids before and after it."""
+    ids, spans = tokenizer.encode_with_offsets(text)
+    end = (len(text), len(text))
+    return build_tokenized_text(
+        text, [*before, *ids, *after], [*[(0, 0)] * len(before), *spans, *[end] * len(after)], tokenizer
+    )
+
+
+def tokenize_output(
+    text: str, ids: Sequence[int], tokenizer: Tokenizer, *, ended: bool, context: Sequence[int] = ()
+) -> TokenizedText:
+    """Return a generated text with its tokens; with `ended`, the last id is the end token."""
+    content = ids[:-1] if ended else ids
+    spans = find_token_spans(content, tokenizer, text, context=context)
+    return build_tokenized_text(text, ids, [*spans, *[(len(text), len(text))] * (len(ids) - len(content))], tokenizer)
+
+
+def build_tokenized_text(
+    text: str, ids: Sequence[int], spans: Sequence[Span], tokenizer: Tokenizer, *, segments: Sequence[int] | None = None
+) -> TokenizedText:
+    """Return a text with its tokens at these spans."""
+    special = tokenizer.special_ids
+    tokens = (
+        Token(id_, tokenizer.token_text(id_), start, end, id_ in special, segment)
+        for id_, (start, end), segment in zip(ids, spans, segments or [0] * len(ids), strict=True)
+    )
+    return TokenizedText(text, tuple(tokens))
+
+
+def find_token_spans(ids: Sequence[int], tokenizer: Tokenizer, text: str, *, context: Sequence[int] = ()) -> list[Span]:
+    """Return the span of each id in the generated text; ids that share a character share its span."""
+    detokenizer, state, spans = IncrementalDetokenizer(tokenizer, context), DetokenizerState(), list[Span]()
+    for count in range(1, len(ids) + 1):
+        start = min(len(state.text), len(text))
+        state = detokenizer.extend(state, ids[:count], last=count == len(ids))
+        if state.read_offset == count:
+            spans += [(start, min(len(state.text), len(text)))] * (count - len(spans))
+    return spans

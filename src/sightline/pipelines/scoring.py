@@ -1,7 +1,4 @@
-"""Scoring: log-probabilities and attention of given tokens, in running text or in the target of a source.
-
-Attention is not alignment: `sightline.tracing.tokenized_text` says why, and makes the links.
-"""
+"""Scoring: log-probabilities and attention of given tokens, in running text or in the target of a source."""
 
 from collections.abc import Iterator, Sequence
 
@@ -85,6 +82,30 @@ def target_token_log_probs(
     return found
 
 
+def compute_cross_attention(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    start_id: int,
+    batch_tokens: int,
+) -> list[Float[Tensor, "..."]]:
+    """Return the last layer's cross-attention for each pair, heads averaged, in one pass with the target given.
+
+    Attention is not alignment: `tracing.Alignment` says why.
+    """
+    point = last_cross_attention(model)
+    activations = ActivationCache(point)
+    found = [torch.empty(0, len(source)) for source in sources]
+    for chosen, *_ in teacher_force(
+        model, sources, targets, start_id=start_id, batch_tokens=batch_tokens, hooks=activations
+    ):
+        weights = activations[point].mean(dim=1).cpu()  # B T S
+        for row, number in enumerate(chosen):
+            found[number] = weights[row, : len(targets[number]), : len(sources[number])]
+    return found
+
+
 def teacher_force(
     model: Transformer,
     sources: Sequence[Sequence[int]],
@@ -119,24 +140,3 @@ def gather_log_probs(
         for at, logits in iter_logits(model.logits, hidden, vocab_size=model.output.out_features)
     ]
     return torch.cat(parts)
-
-
-def compute_cross_attention(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    *,
-    start_id: int,
-    batch_tokens: int,
-) -> list[Float[Tensor, "..."]]:
-    """Return the last layer's cross-attention for each pair, heads averaged, in one pass with the target given."""
-    point = last_cross_attention(model)
-    activations = ActivationCache(point)
-    found = [torch.empty(0, len(source)) for source in sources]
-    for chosen, *_ in teacher_force(
-        model, sources, targets, start_id=start_id, batch_tokens=batch_tokens, hooks=activations
-    ):
-        weights = activations[point].mean(dim=1).cpu()  # B T S
-        for row, number in enumerate(chosen):
-            found[number] = weights[row, : len(targets[number]), : len(sources[number])]
-    return found

@@ -214,8 +214,14 @@ class Tokenizer:
 
     def offsets(self, text: str, *, add_special_tokens: bool = False) -> list[tuple[int, int]]:
         """Return the span of the text each id of `encode` comes from: start and end, in characters."""
-        offsets: list[tuple[int, int]] = self._encoding(text, add_special_tokens=add_special_tokens).offsets
-        return offsets
+        return self.encode_with_offsets(text, add_special_tokens=add_special_tokens)[1]
+
+    def encode_with_offsets(
+        self, text: str, *, add_special_tokens: bool = False
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of `encode` and their `offsets`, in one pass over the text."""
+        encoding = self._encoding(text, add_special_tokens=add_special_tokens)
+        return encoding.ids, encoding.offsets
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
         """Return the text of ids; ids without a token (spare rows of an embedding) are ignored."""
