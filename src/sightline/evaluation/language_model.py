@@ -1,4 +1,8 @@
-"""Evaluate a language model: perplexity of texts, of replies, and of masked tokens."""
+"""Evaluate a language model: perplexity of texts, of replies, and of masked tokens.
+
+Perplexity is comparable between models with the same vocabulary only; bits per character and perplexity per word (split
+at white space) between all.
+"""
 
 import math
 from collections.abc import Sequence
@@ -22,8 +26,7 @@ def evaluate_text(generator: Generator, texts: Sequence[str], *, context: int = 
     Without a `context` the blocks are independent; with one, each block starts with that many tokens of the block
     before it (a sliding window: slower, but comparable with models of longer context).
 
-    Each document follows an end token and ends with one. Every token is scored once. Perplexity is comparable between
-    models with the same vocabulary only; bits per character and perplexity per word (split at white space) between all.
+    Each document follows an end token and ends with one. Every token is scored once.
     """
     end_id = generator.tokenizer.end_id
     ends = [] if end_id is None else [end_id]
@@ -34,32 +37,8 @@ def evaluate_text(generator: Generator, texts: Sequence[str], *, context: int = 
     return Report({"documents": len(texts), **perplexity_values(texts, log_probs)})
 
 
-def perplexity_values(texts: Sequence[str], log_probs: Float[Tensor, "..."]) -> dict[str, Value]:
-    """Return loss and perplexities of texts, from the log-probabilities of all their tokens."""
-    n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
-    nats = -float(log_probs.double().sum())
-    return {
-        "characters": n_characters,
-        "words": n_words,
-        "tokens": len(log_probs),
-        "loss": nats / max(1, len(log_probs)),
-        "perplexity": exponential(nats / max(1, len(log_probs))),
-        "perplexity_per_word": exponential(nats / max(1, n_words)),
-        "bits_per_character": nats / math.log(2) / max(1, n_characters),
-    }
-
-
-def exponential(nats: float) -> float:
-    """Return e to the power of so many nats, without overflow."""
-    return math.exp(min(nats, 709.0))
-
-
 def evaluate_chat(chat: Chat, exchanges: Sequence[tuple[str, str]]) -> Report:
-    """Score reference replies, each with its end token, given the turns before it (one per line).
-
-    Perplexity is comparable between models with the same vocabulary only; perplexity per word (split at white space)
-    between all.
-    """
+    """Score reference replies, each with its end token, given the turns before it (one per line)."""
     if not exchanges:
         raise InputError("nothing to evaluate: the dialogues have no reply")
     sources = [chat.encode_source(turns.split("\n")) for turns, _ in exchanges]
@@ -97,3 +76,23 @@ def evaluate_filler(filler: Filler, texts: Sequence[str], *, seed: int = 1) -> R
             "perplexity": exponential(loss),
         }
     )
+
+
+def perplexity_values(texts: Sequence[str], log_probs: Float[Tensor, "..."]) -> dict[str, Value]:
+    """Return loss and perplexities of texts, from the log-probabilities of all their tokens."""
+    n_characters, n_words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
+    nats = -float(log_probs.double().sum())
+    return {
+        "characters": n_characters,
+        "words": n_words,
+        "tokens": len(log_probs),
+        "loss": nats / max(1, len(log_probs)),
+        "perplexity": exponential(nats / max(1, len(log_probs))),
+        "perplexity_per_word": exponential(nats / max(1, n_words)),
+        "bits_per_character": nats / math.log(2) / max(1, n_characters),
+    }
+
+
+def exponential(nats: float) -> float:
+    """Return e to the power of so many nats, without overflow."""
+    return math.exp(min(nats, 709.0))
