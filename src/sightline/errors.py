@@ -26,9 +26,22 @@ class SightlineError(Exception):
 
 
 class RefusedError(SightlineError):
-    """The input or request is invalid."""
+    """The input or request is invalid.
+
+    `setting` names the setting that is invalid, or that helps: then `advice` says how, with `{}` for its name.
+    """
 
     exit_code = 2
+
+    def __init__(self, reason: str, *, setting: str | None = None, advice: str = "") -> None:
+        self.reason, self.setting, self.advice = reason, setting, advice
+        super().__init__(self.describe(setting))
+
+    def describe(self, setting: str | None) -> str:
+        """Return the message with another name for the setting; None leaves the setting and its advice out."""
+        if setting is None:
+            return self.reason
+        return f"{self.reason}, or {self.advice.format(setting)}" if self.advice else f"{setting}: {self.reason}"
 
 
 class SettingsError(RefusedError):
@@ -38,9 +51,13 @@ class SettingsError(RefusedError):
 class InputError(RefusedError):
     """Text or ids that cannot be used; `option` names the invalid argument, shown as `--option` by the command line."""
 
-    def __init__(self, reason: str, *, option: str | None = None) -> None:
-        self.reason, self.option = reason, option
-        super().__init__(reason if option is None else f"`{option}`: {reason}")
+    def __init__(self, reason: str, *, option: str | None = None, setting: str | None = None, advice: str = "") -> None:
+        self.option = option
+        super().__init__(reason, setting=setting, advice=advice)
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.option is None else f"`{self.option}`: {message}"
 
 
 class JSONError(InputError):
@@ -56,5 +73,7 @@ class ModelFileError(RefusedError):
 
     def __init__(self, path: Path | str, reason: str) -> None:
         self.path = Path(path)
-        self.reason = " ".join(reason.split())
-        super().__init__(f"{self.path}: {self.reason}")
+        super().__init__(" ".join(reason.split()))
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"

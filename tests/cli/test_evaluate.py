@@ -181,7 +181,12 @@ def test_dropped_lines_are_reported(sightline, folder, file):
         ),
         ("classifier", "--labeled", "tiny", "this line has 1 column, 2 are needed (text, label)"),
         ("translator", "--tsv", "a\tb\tc", "or select columns with --columns"),
-        ("polyglot", "--tsv", "a\tb", "3 are needed (source, target, language; or give --to)"),
+        (
+            "polyglot",
+            "--tsv",
+            "a\tb",
+            "3 are needed (source, target, language): fix it, or select columns with --columns, or give --to",
+        ),
         (
             "tagger",
             "--labeled",
@@ -205,9 +210,15 @@ def test_bad_bytes_are_refused_without_advice_for_training(sightline, folder, tm
     assert ran == (2, "", f"sightline: {path}:2:2: byte 2 of this line is not UTF-8: fix it\n")
 
 
+def test_settings_of_the_readers_are_named_as_options(sightline, folder, file):
+    path = file("test.tsv", "a\tb\tc")
+    ran = sightline("evaluate", folder("translator"), "--tsv", path, "--columns", "1,2,3")
+    assert ran == (2, "", "sightline: --columns: 2 are needed (source, target), not 3\n")
+
+
 def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
     ran = sightline("evaluate", folder("generator"), "--text", file("empty.txt"))
-    assert ran == (2, "", f"sightline: {tmp_path}/empty.txt: there is nothing to score: it is empty\n")
+    assert ran == (2, "", f"sightline: {tmp_path}/empty.txt: no usable record: it is empty\n")
     ran = sightline("evaluate", folder("generator"), "--text", tmp_path / "none")
     assert ran == (2, "", f"sightline: {tmp_path}/none: no such file\n")
 

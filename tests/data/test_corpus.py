@@ -98,7 +98,7 @@ def test_columns_are_found_by_name_or_number(tmp_path, columns, header, expected
         ),
         (("3", "4"), r"a\.tsv:1: this line has only 3 columns, column 4 is needed"),
         (("0", "1"), "columns are counted from 1"),
-        (("text", "label", "id"), r"data\.columns must name 2 \(text, label\), not 3"),
+        (("text", "label", "id"), r"data\.columns: 2 are needed \(text, label\), not 3"),
     ],
 )
 def test_missing_columns_are_refused(tmp_path, columns, message):
@@ -232,7 +232,7 @@ def test_validation_set_has_its_own_files(tmp_path):
     assert fields_of(SOURCE_AND_TARGET, part="valid", train=tmp_path / "a.tsv", valid=tmp_path / "v.tsv") == [
         ("c", "d")
     ]
-    with pytest.raises(SettingsError, match=r"data\.valid names no file"):
+    with pytest.raises(SettingsError, match=r"data\.valid: it names no file"):
         fields_of(SOURCE_AND_TARGET, part="valid", train=tmp_path / "a.tsv")
 
 

@@ -74,9 +74,9 @@ def test_unusual_text_is_kept_or_dropped_and_counted(tmp_path, data, fields, cou
 
 
 REFUSED = {
-    "empty": ("a.tsv", b"", r"a\.tsv: there is nothing to train on: it is empty"),
-    "only blanks": ("a.tsv", b"\n \n\n", r"nothing to train on: every record was dropped \(3 blank, dropped\)"),
-    "only a byte order mark": ("a.tsv", b"\xef\xbb\xbf", "nothing to train on"),
+    "empty": ("a.tsv", b"", r"a\.tsv: no usable record: it is empty"),
+    "only blanks": ("a.tsv", b"\n \n\n", r"no usable record: every record was dropped \(3 blank, dropped\)"),
+    "only a byte order mark": ("a.tsv", b"\xef\xbb\xbf", "no usable record"),
     "UTF-16": ("a.tsv", "a\tb\n".encode("utf-16"), r"a\.tsv: this is UTF-16 or UTF-32: save it as UTF-8"),
     "UTF-16 BE": ("a.tsv", b"\xfe\xff" + "a\tb\n".encode("utf-16-be"), "save it as UTF-8"),
     "not UTF-8": ("a.tsv", b"a\tb\nc\t\xe4\n", r"a\.tsv:2:3: byte 3 of this line is not UTF-8: fix it, or set"),

@@ -1,7 +1,4 @@
-"""Held-out test sets, read by the corpus readers, with their errors in terms of this command's options.
-
-Knows no model. A test set is held in memory as a whole.
-"""
+"""Test sets of `sightline evaluate`, read by the corpus readers and held in memory as a whole. Knows no model."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,21 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sightline.errors import InputError, RefusedError, SettingsError
+from sightline.errors import InputError, RefusedError
 
 if TYPE_CHECKING:
     from sightline.data.corpora.formats import DocumentSeparator, Unit
     from sightline.data.corpora.records import Field, Labels, Record
     from sightline.data.corpora.settings import Format
 
-WORDING = {
-    ", or set data.on_bad_utf8 to replace or skip": "",
-    " (or set data.format)": "",
-    "data.columns": "--columns",
-    "(source, target, language)": "(source, target, language; or give --to)",
-    "there is nothing to train on": "there is nothing to score",
-}
-"""Parts of the readers' messages, written for training, and their replacements here."""
+OPTIONS = {"data.columns": "--columns"}
+"""The option of each setting that errors of the readers may name; advice on the others is left out."""
 
 TRANSLATION_SETS = ("--source", "--tsv")
 VALID_WITH = {
@@ -138,6 +129,7 @@ class HeldOut:
         """Read the files; print on stderr what was dropped or repaired."""
         from sightline.data.corpora.corpus import Corpus
         from sightline.data.corpora.files import Counts
+        from sightline.data.corpora.records import SOURCE_TARGET_LANGUAGE
         from sightline.data.corpora.settings import DataSettings
 
         counts = Counts()
@@ -152,8 +144,12 @@ class HeldOut:
                 document_separator=document_separator,
             )
             yield Corpus(settings, fields, unit=unit).records(counts)
-        except (InputError, SettingsError) as error:
-            raise type(error)(reword(str(error))) from None
+        except RefusedError as error:
+            if error.setting is None:
+                raise
+            message = error.describe(OPTIONS.get(error.setting))
+            needs_language = error.setting == "data.columns" and fields == SOURCE_TARGET_LANGUAGE
+            raise RefusedError(f"{message}, or give --to" if needs_language else message) from None
         if len(counts.to_mapping()) > 1:
             sys.stderr.write(f"{self.path}: {'; '.join(counts.report())}\n")
 
@@ -182,10 +178,3 @@ def join_names(names: Sequence[str]) -> str:
     """Join names for a sentence."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def reword(message: str) -> str:
-    """Rephrase a reader's message in terms of this command's options."""
-    for original, replacement in WORDING.items():
-        message = message.replace(original, replacement)
-    return message

@@ -101,22 +101,25 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if not self.files:
-            raise SettingsError(f"data.{self.part} names no file")
+            raise SettingsError("it names no file", setting=f"data.{self.part}")
         columns, needed = self.settings.columns, self.row_fields
         if columns and len(columns) != len(needed):
-            raise SettingsError(f"data.columns must name {len(needed)} ({', '.join(needed)}), not {len(columns)}")
+            raise SettingsError(
+                f"{len(needed)} are needed ({', '.join(needed)}), not {len(columns)}", setting="data.columns"
+            )
         if self.format == "text" and self.fields != TEXT:
-            raise SettingsError(f"{display_path(self.files[0])}: {self._format_hint()}")
+            raise self._unsuitable_format()
         if self.format == "parallel" and self.fields != SOURCE_AND_TARGET:
             raise SettingsError(f"parallel files hold sources and targets, not {' and '.join(self.fields)}")
         if self.format == "tsv" and LISTS & set(self.fields) and self.fields != TURNS:
             raise SettingsError(f"{' and '.join(self.fields)} are lists: give them as JSONL, not as TSV")
 
-    def _format_hint(self) -> str:
-        needed = " and ".join(self.fields)
+    def _unsuitable_format(self) -> SettingsError:
+        needed = "pairs" if self.fields == SOURCE_AND_TARGET else " and ".join(self.fields)
+        reason = f"{display_path(self.files[0])}: this task needs {needed}: give a .tsv or .jsonl file"
         if self.fields == SOURCE_AND_TARGET:
-            return "this task needs pairs: give a .tsv or .jsonl file, or the target file as data.train_target"
-        return f"this task needs {needed}: give a .tsv or .jsonl file (or set data.format)"
+            return SettingsError(reason, setting=f"data.{self.part}_target", advice="the target file as {}")
+        return SettingsError(reason, setting="data.format", advice="set {}")
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -150,7 +153,7 @@ class Corpus:
         if not counts["kept"]:
             dropped = "; ".join(counts.report())
             reason = f"every record was dropped ({dropped})" if dropped else "it is empty"
-            raise InputError(f"{' and '.join(map(display_path, self.files))}: there is nothing to train on: {reason}")
+            raise InputError(f"{' and '.join(map(display_path, self.files))}: no usable record: {reason}")
 
     def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
         """Yield the texts to train a tokenizer on: all or some fields of every record (or every `stride`-th)."""

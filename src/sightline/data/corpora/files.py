@@ -253,8 +253,9 @@ def decode_line(data: bytes, location: Location, *, on_bad_utf8: OnBadUTF8, coun
     except UnicodeDecodeError as error:
         if on_bad_utf8 == "refuse":
             raise InputError(
-                f"{location}:{error.start + 1}: byte {error.start + 1} of this line is not UTF-8: fix it, or set "
-                "data.on_bad_utf8 to replace or skip"
+                f"{location}:{error.start + 1}: byte {error.start + 1} of this line is not UTF-8: fix it",
+                setting="data.on_bad_utf8",
+                advice="set {} to replace or skip",
             ) from None
         if on_bad_utf8 == "skip":
             counts.add("utf8_skipped")

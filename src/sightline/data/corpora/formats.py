@@ -103,7 +103,9 @@ def select_cells(cells: list[str], indices: list[int] | None, fields: Sequence[s
         if len(cells) != len(fields):
             raise InputError(
                 f"{location}: this line has {count_columns(cells)}, {len(fields)} are needed ({', '.join(fields)}): "
-                "fix it, or select columns with data.columns"
+                "fix it",
+                setting="data.columns",
+                advice="select columns with {}",
             )
         return cells
     if max(indices) >= len(cells):
@@ -192,7 +194,9 @@ def repair_surrogates(value: Field, location: Location, *, on_bad_utf8: OnBadUTF
         if on_bad_utf8 == "refuse":
             raise InputError(
                 f"{location}: U+{ord(value[error.start]):04X} is a lone surrogate, which is not valid Unicode text: "
-                "fix it, or set data.on_bad_utf8 to replace or skip"
+                "fix it",
+                setting="data.on_bad_utf8",
+                advice="set {} to replace or skip",
             ) from None
         replaced = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in value)
         return replaced if on_bad_utf8 == "replace" else None
