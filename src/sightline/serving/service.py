@@ -1,4 +1,4 @@
-"""Assembles models, scheduler, API and middleware: the application that `sightline serve` runs."""
+"""The service: models, scheduler, API and middleware, assembled into the application that `sightline serve` runs."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -9,15 +9,12 @@ from fastapi import APIRouter
 from sightline.pipelines import Pipeline
 from sightline.serving.api.classify_fill import router as classify_fill_router
 from sightline.serving.api.libretranslate import router as libretranslate_router
-from sightline.serving.api.openai_generation import chat_router as chat_router
-from sightline.serving.api.openai_generation import completions_router as completions_router
-from sightline.serving.api.openai_models import embeddings_router as embeddings_router
-from sightline.serving.api.openai_models import models_router as models_router
+from sightline.serving.api.openai_generation import chat_router, completions_router
+from sightline.serving.api.openai_models import embeddings_router, models_router
 from sightline.serving.api.submit import LoadedModels, Submitter
 from sightline.serving.api.trace import router as trace_router
 from sightline.serving.http.app import Application, create_app
 from sightline.serving.http.metrics import Metrics
-from sightline.serving.http.routing import Router
 from sightline.serving.http.settings import ServingSettings
 from sightline.serving.scheduling.scheduler import Scheduler
 
@@ -30,11 +27,7 @@ ROUTERS = (
     classify_fill_router,
     trace_router,
 )
-
-
-def routers(submitter: Submitter) -> list[Router]:
-    """Return the routers of the API, all with the same submitter."""
-    return [router(submitter) for router in ROUTERS]
+"""The routers of the API, each made for one submitter."""
 
 
 def service(
@@ -62,7 +55,7 @@ def service(
     submitter = Submitter(LoadedModels(models), scheduler, limits)
     app = create_app(
         settings,
-        routers=[*routers(submitter), *more_routers(submitter)],
+        routers=[*(router(submitter) for router in ROUTERS), *more_routers(submitter)],
         public_paths=public_paths,
         metrics=metrics,
         lifespan=run_scheduler,

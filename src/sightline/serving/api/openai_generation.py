@@ -20,7 +20,7 @@ from sightline.serving.http.routing import Body, Router
 from sightline.serving.http.settings import Limits
 from sightline.serving.scheduling.jobs import GenerationRequest
 
-Stop = str | list[str] | None
+OpenAIFinishReason = Literal["stop", "length"]
 
 
 class DecodingFields(Body):
@@ -42,7 +42,7 @@ class DecodingFields(Body):
         None, description="Beam size; 1 is greedy. (Not in OpenAI's API.)"
     )
     n: Annotated[int, Field(ge=1)] | None = Field(None, description="Number of completions for each prompt.")
-    stop: Stop = Field(None, description="Stop sequences: the text ends before any of them.")
+    stop: str | list[str] | None = Field(None, description="Stop sequences: the text ends before any of them.")
 
     def stops(self) -> tuple[str, ...]:
         """Return the stop sequences."""
@@ -76,7 +76,10 @@ class DecodingFields(Body):
             raise Problem(400, str(error), code="invalid_value") from None
 
 
-DONE = "data: [DONE]\n\n"
+class StreamOptions(Body):
+    """What a stream sends besides its chunks."""
+
+    include_usage: bool = False
 
 
 class EventStream(StreamingResponse):
@@ -96,10 +99,7 @@ async def encode_events(events: AsyncIterator[object]) -> AsyncIterator[str]:
     except (Problem, RefusedError) as error:
         problem = error if isinstance(error, Problem) else refusal(error)
         yield f"data: {problem.body().decode('ascii')}\n\n"
-    yield DONE
-
-
-OpenAIFinishReason = Literal["stop", "length"]
+    yield "data: [DONE]\n\n"
 
 
 class Usage(BaseModel):
@@ -119,13 +119,7 @@ class Usage(BaseModel):
         return cls(prompt_tokens=prompt, completion_tokens=completion_tokens, total_tokens=prompt + completion_tokens)
 
 
-class StreamOptions(Body):
-    """What a stream sends besides its chunks."""
-
-    include_usage: bool = False
-
-
-def finish_reason(finish: FinishReason) -> OpenAIFinishReason:
+def convert_finish_reason(finish: FinishReason) -> OpenAIFinishReason:
     """Return the finish reason in OpenAI's terms."""
     return "length" if finish == "length" else "stop"
 
@@ -190,7 +184,7 @@ def completions_router(submitter: Submitter) -> Router:
         found = await generation.results()
         choices = [
             CompletionChoice(
-                index=number * per_prompt + rank, text=one.text, finish_reason=finish_reason(one.finish_reason)
+                index=number * per_prompt + rank, text=one.text, finish_reason=convert_finish_reason(one.finish_reason)
             )
             for number, several in enumerate(found)
             for rank, one in enumerate(several)
@@ -212,7 +206,7 @@ async def stream_completion(
         choice = CompletionChoice(
             index=chunk.job * per_prompt + chunk.choice,
             text=chunk.text,
-            finish_reason=None if chunk.finish_reason is None else finish_reason(chunk.finish_reason),
+            finish_reason=None if chunk.finish_reason is None else convert_finish_reason(chunk.finish_reason),
         )
         yield Completion(**head, choices=[choice]).model_dump()
     if options.include_usage:
@@ -308,7 +302,9 @@ def chat_router(submitter: Submitter) -> Router:
             return EventStream(stream_reply(generation, head, body.stream_options or StreamOptions()))
         [replies] = await generation.results()
         choices = [
-            ChatChoice(index=rank, message=Reply(content=one.text), finish_reason=finish_reason(one.finish_reason))
+            ChatChoice(
+                index=rank, message=Reply(content=one.text), finish_reason=convert_finish_reason(one.finish_reason)
+            )
             for rank, one in enumerate(replies)
         ]
         return ChatCompletion(**head, choices=choices, usage=Usage.of(jobs))
@@ -350,7 +346,7 @@ async def stream_reply(
         if chunk.text:
             yield event(chunk.choice, Delta(content=chunk.text), None)
         if chunk.finish_reason is not None:
-            yield event(chunk.choice, Delta(), finish_reason(chunk.finish_reason))
+            yield event(chunk.choice, Delta(), convert_finish_reason(chunk.finish_reason))
     if options.include_usage:
         usage = Usage.of(generation.jobs, completion_tokens=sum(n_tokens.values()))
         yield {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage.model_dump()}

@@ -8,17 +8,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.serving.api.submit import ENDPOINTS, NO_MODEL, Submitter
-from sightline.serving.http.problem import Problem
+from sightline.serving.api.submit import NO_MODEL, Submitter, endpoint_of
 from sightline.serving.http.routing import Body, Router
-
-PROMPTS: dict[type[Pipeline], str] = {
-    Chat: "Hi how are you",
-    Generator: "Once",
-    Filler: "The [MASK] dog",
-    Classifier: "What a day",
-}
-"""An example input for each kind of model."""
 
 
 class Example(BaseModel):
@@ -60,9 +51,7 @@ def models_router(submitter: Submitter) -> Router:
 
     @routes.get("/v1/models/{name}", summary="Describe a model")
     async def model(name: str) -> ModelCard:
-        if name not in submitter.models.models:
-            raise Problem(404, "model not found: GET /v1/models lists the models", code="model_not_found")
-        return build_card(name, submitter.models.models[name])
+        return build_card(name, submitter.models.get(name, Pipeline))
 
     return routes
 
@@ -72,7 +61,7 @@ def build_card(name: str, model: Pipeline) -> ModelCard:
     return ModelCard(
         id=name,
         task=model.task_config.task if model.task_config else None,
-        endpoint=ENDPOINTS.get(type(model), ("", "POST /v1/embeddings"))[1],
+        endpoint=endpoint_of(model)[1],
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages) if isinstance(model, Translator) else [],
@@ -80,10 +69,19 @@ def build_card(name: str, model: Pipeline) -> ModelCard:
     )
 
 
+EXAMPLES: dict[type[Pipeline], str] = {
+    Chat: "Hi how are you",
+    Generator: "Once",
+    Filler: "The [MASK] dog",
+    Classifier: "What a day",
+}
+"""An example input for each kind of model."""
+
+
 def example_for(model: Pipeline) -> Example:
     """Return an example input for a model."""
     if not isinstance(model, Translator):
-        return Example(text=PROMPTS.get(type(model), "What a day"))
+        return Example(text=EXAMPLES.get(type(model), "What a day"))
     if len(model.languages) < 2:
         return Example(text="Good morning")
     return Example(text="March 14, 2026", to="de" if "de" in model.languages else model.languages[1])

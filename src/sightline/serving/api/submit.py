@@ -1,4 +1,4 @@
-"""From an HTTP request to a request to a loaded model: check limits, charge tokens, submit to the scheduler."""
+"""From an HTTP request to a loaded model: find it by its id, check limits, charge tokens, submit to the scheduler."""
 
 import asyncio
 import re
@@ -25,8 +25,9 @@ from sightline.serving.http.settings import Limits, overloaded
 from sightline.serving.scheduling.jobs import BatchedCall, BatchFunction, GenerationRequest
 from sightline.serving.scheduling.scheduler import QueueFullError, Scheduler, StoppedError
 
-ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+MODEL_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 SomePipeline = TypeVar("SomePipeline", bound=Pipeline)
+Result = TypeVar("Result")
 
 NO_MODEL: dict[int | str, dict[str, Any]] = {
     404: {"description": "The server has no model with this id, or none for this endpoint."}
@@ -43,12 +44,17 @@ ENDPOINTS = {
 """What each kind of model does, and its endpoint."""
 
 
+def endpoint_of(model: Pipeline) -> tuple[str, str]:
+    """Return what a model does, and its endpoint; all models compute embeddings."""
+    return ENDPOINTS.get(type(model), ("computes embeddings", "POST /v1/embeddings"))
+
+
 class LoadedModels:
     """The models by id. Requests give an id, never a path."""
 
     def __init__(self, models: Mapping[str, Pipeline]) -> None:
         for name in models:
-            if not ID.fullmatch(name):
+            if not MODEL_ID.fullmatch(name):
                 raise RefusedError(
                     f"model id {name[:70]!r} is invalid: use up to 64 of a-z, 0-9, dot, hyphen, underscore"
                 )
@@ -62,7 +68,7 @@ class LoadedModels:
             raise Problem(404, "model not found: GET /v1/models lists the models", code="model_not_found")
         model = self.models[name]
         if not isinstance(model, kind):
-            does, where = ENDPOINTS.get(type(model), ("computes embeddings", "POST /v1/embeddings"))
+            does, where = endpoint_of(model)
             raise Problem(400, f"model: this one {does}: use {where}", param="model", code="wrong_kind_of_model")
         return model
 
@@ -92,8 +98,6 @@ DEFAULT_MAX_PROMPT_TOKENS = 4_096
 """For models without a maximum length: a prompt as long as a body may be would block the server."""
 LONG_TEXT = 20_000
 """Characters from which on tokenizing would block the event loop noticeably."""
-
-Made = TypeVar("Made")
 
 
 class Submitter:
@@ -146,7 +150,7 @@ class Submitter:
         """Charge the tokens of texts and call a function of the pipeline; return its results and the token count."""
         self.check_inputs(texts, param=param)
         counts = [
-            await run_off_loop(lambda text: len(pipeline.tokenizer.encode(plain_text(text))), text) for text in texts
+            await run_off_loop(lambda text: len(pipeline.tokenizer.encode(join_texts(text))), text) for text in texts
         ]
         for count in counts:
             self.check_length(pipeline, count, param=param)
@@ -181,13 +185,13 @@ class Submitter:
             raise Problem(503, "the server is shutting down", code="stopping", retry_after=5) from None
 
 
-async def run_off_loop(function: Callable[[Any], Made], text: Any) -> Made:
+async def run_off_loop(function: Callable[[Any], Result], text: Any) -> Result:
     """Call a function on a text, in another thread if the text is long, to keep the event loop free."""
-    if len(plain_text(text)) < LONG_TEXT:
+    if len(join_texts(text)) < LONG_TEXT:
         return function(text)
     return await asyncio.to_thread(function, text)
 
 
-def plain_text(text: Any) -> str:
+def join_texts(text: Any) -> str:
     """Return a text, a pair of texts, or a list of turns as one string."""
     return text if isinstance(text, str) else " ".join(text)

@@ -1,4 +1,4 @@
-"""The application: routers, with the middleware that protects them, and their OpenAPI schema."""
+"""The application: routers, the middleware that protects them, the token budgets of clients, and the OpenAPI schema."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -13,12 +13,13 @@ from starlette.requests import HTTPConnection
 from starlette.types import Lifespan
 
 from sightline import __version__
-from sightline.serving.http.guard import PUBLIC, Guard, RateLimiter, accept_all
+from sightline.serving.http.guard import PUBLIC_PATHS, Guard, RateLimiter, accept_all
 from sightline.serving.http.metrics import Lifecycle, Metrics, health_router
 from sightline.serving.http.middleware import RequestMiddleware, get_context
 from sightline.serving.http.routing import FORM, HANDLERS, JSON, StrictRoute
 from sightline.serving.http.settings import ServingSettings
 
+# Error responses in the schema: of every operation, and of those with keys, with a body, with a path parameter.
 ALWAYS = {
     400: "Invalid request; the message says why.",
     403: "Origin not allowed, or the key is read-only.",
@@ -136,7 +137,7 @@ class Application(FastAPI):
             routes = [context.original_route for context in iter_route_contexts(self.routes)]
             forms = {route.path for route in routes if isinstance(route, StrictRoute) and route.accepts_form}
             self.openapi_schema = complete_schema(
-                super().openapi(), keys=bool(self.settings.keys), public=self.public | PUBLIC, forms=forms
+                super().openapi(), keys=bool(self.settings.keys), public=self.public | PUBLIC_PATHS, forms=forms
             )
         return self.openapi_schema
 

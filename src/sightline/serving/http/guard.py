@@ -1,13 +1,4 @@
-"""The checks before every route: host, origin, key, rate, body size and time.
-
-If the name of a web page is pointed at 127.0.0.1 after it was loaded, the browser treats the server as the page's own
-origin. Its requests can be recognized: their Host is the page's name, not the server's.
-
-A browser sends the origin of the page that makes a request. By default no other origin may change anything or read
-responses; listed origins may do both, but never with cookies.
-
-A read-only key is good for GET and HEAD only, which is what Prometheus needs.
-"""
+"""The guard: checks before every route (host, origin, key, rate, body size, capacity, in that order), a time limit."""
 
 import asyncio
 import hashlib
@@ -20,28 +11,30 @@ from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
 
-from sightline.serving.http.middleware import App, BodyLimit, Receive, Scope, Send, get_context, header_values
+from sightline.serving.http.middleware import App, Message, Receive, Scope, Send, get_context, header_values
 from sightline.serving.http.problem import Problem
-from sightline.serving.http.settings import ServingSettings
+from sightline.serving.http.settings import Limits, ServingSettings
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-WILDCARDS = ("", "0.0.0.0", "[::]")  # noqa: S104 - "every address" is not a host name
-HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,252}))(?::[0-9]{1,5})?")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+WILDCARD_HOSTS = ("", "0.0.0.0", "[::]")  # noqa: S104 - "every address" is not a host name
+HOST_HEADER = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,252}))(?::[0-9]{1,5})?")
 
 
 class AllowedHosts:
-    """The allowed names: those of the machine itself, the one it was bound to, and those of --allowed-host.
+    """The allowed host names: those of the machine itself, the one it was bound to, and those of --allowed-host.
 
-    The IP address that the client has connected to is always allowed: no page can claim it as its own name.
+    If the name of a web page is pointed at 127.0.0.1 after it was loaded (DNS rebinding), the browser treats the server
+    as the page's own origin. Its requests can be recognized: their Host is the page's name, not the server's. The IP
+    address that the client has connected to is always allowed: no page can claim it as its own name.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = {bracket_ipv6(name.lower()) for name in (*LOOPBACK, *names)} - set(WILDCARDS)
+        self.names = {bracket_ipv6(name.lower()) for name in (*LOOPBACK_HOSTS, *names)} - set(WILDCARD_HOSTS)
 
     def check(self, scope: Scope) -> None:
         """Refuse a request with another host name."""
         given = header_values(scope, b"host")
-        match = HOST.fullmatch(given[0]) if len(given) == 1 else None
+        match = HOST_HEADER.fullmatch(given[0]) if len(given) == 1 else None
         if match is None:
             raise Problem(
                 400, "exactly one Host header is required: a host name, and optionally a port", code="bad_host"
@@ -61,8 +54,8 @@ def bracket_ipv6(name: str) -> str:
     return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 
-CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-PREFLIGHT = [
+WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+PREFLIGHT_HEADERS = [
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-allow-headers", b"authorization, content-type, x-api-key"),
     (b"access-control-max-age", b"600"),
@@ -70,7 +63,11 @@ PREFLIGHT = [
 
 
 class AllowedOrigins:
-    """Other origins whose pages may send requests, such as `https://notes.example`."""
+    """Other origins whose pages may send requests, such as `https://notes.example`.
+
+    A browser sends the origin of the page that makes a request. By default no other origin may change anything or read
+    responses; allowed origins may do both, but never with cookies.
+    """
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = {origin.lower().rstrip("/").encode("ascii") for origin in allowed}
@@ -89,7 +86,7 @@ class AllowedOrigins:
         foreign = bool(given) and not same_origin(scope, origin)
         if not given:
             foreign = header_values(scope, b"sec-fetch-site") in ([b"cross-site"], [b"same-site"])
-        if foreign and (scope["method"] in CHANGING or is_preflight(scope)):
+        if foreign and (scope["method"] in WRITE_METHODS or is_preflight(scope)):
             raise Problem(403, "origin not allowed (--allowed-origin ORIGIN allows one)", code="origin_not_allowed")
 
     def is_allowed_preflight(self, scope: Scope) -> bool:
@@ -109,45 +106,20 @@ def same_origin(scope: Scope, origin: bytes) -> bool:
     return scheme in (b"http", b"https") and [authority] == [host.lower() for host in header_values(scope, b"host")]
 
 
-class ClientAddresses:
-    """Finds the address of clients; X-Forwarded-For is believed only from trusted proxies."""
-
-    def __init__(self, trusted: Iterable[str]) -> None:
-        self.trusted = [ipaddress.ip_network(proxy, strict=False) for proxy in trusted]
-
-    def client_id(self, scope: Scope) -> str:
-        """Return an id for the client by its address; an IPv6 /64 network counts as one client."""
-        client = scope.get("client")
-        address = parse_address(str(client[0])) if client else None
-        for value in reversed(b",".join(header_values(scope, b"x-forwarded-for")).split(b",")):
-            before = parse_address(value.decode("latin-1").strip())
-            if address is None or before is None or not any(address in network for network in self.trusted):
-                break
-            address = before
-        if isinstance(address, ipaddress.IPv6Address):
-            return f"address-{ipaddress.ip_network((address, 64), strict=False)}"
-        return f"address-{address or 'unknown'}"
-
-
-def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the IP address, or None if the text is not one."""
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-
-
-PUBLIC = frozenset({"/health", "/ready"})
+PUBLIC_PATHS = frozenset({"/health", "/ready"})
 READ_METHODS = frozenset({"GET", "HEAD"})
 
 
 class Authenticator:
-    """Checks API keys, of which it keeps only the hashes. Without keys, every request passes."""
+    """Checks API keys, of which it keeps only the hashes. Without keys, every request passes.
+
+    A read-only key is good for GET and HEAD only, which is what Prometheus needs.
+    """
 
     def __init__(self, keys: Iterable[str], *, read_only_keys: Iterable[str] = (), public: Iterable[str] = ()) -> None:
         self.read_only_hashes = [hash_key(key.encode("utf-8")) for key in read_only_keys]
         self.hashes = [hash_key(key.encode("utf-8")) for key in keys] + self.read_only_hashes
-        self.public = PUBLIC | set(public)
+        self.public = PUBLIC_PATHS | set(public)
 
     def check(self, scope: Scope) -> str | None:
         """Return the client's id by its key, or None if no key is needed; refuse all others."""
@@ -187,6 +159,34 @@ def presented_keys(scope: Scope) -> list[bytes]:
 def hash_key(key: bytes) -> bytes:
     """Return the hash of a key."""
     return hashlib.sha256(key).digest()
+
+
+class ClientAddresses:
+    """Finds the address of clients; X-Forwarded-For is believed only from trusted proxies."""
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self.trusted = [ipaddress.ip_network(proxy, strict=False) for proxy in trusted]
+
+    def client_id(self, scope: Scope) -> str:
+        """Return an id for the client by its address; an IPv6 /64 network counts as one client."""
+        client = scope.get("client")
+        address = parse_address(str(client[0])) if client else None
+        for value in reversed(b",".join(header_values(scope, b"x-forwarded-for")).split(b",")):
+            before = parse_address(value.decode("latin-1").strip())
+            if address is None or before is None or not any(address in network for network in self.trusted):
+                break
+            address = before
+        if isinstance(address, ipaddress.IPv6Address):
+            return f"address-{ipaddress.ip_network((address, 64), strict=False)}"
+        return f"address-{address or 'unknown'}"
+
+
+def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address, or None if the text is not one."""
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
 
 
 MAX_CLIENTS = 10_000
@@ -245,6 +245,44 @@ class RateLimiter:
             )
 
 
+class BodyLimit:
+    """Refuses bodies that are too large."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.max_bytes = limits.body_bytes
+        self.flag = limits.flag("body_bytes")
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a body by its Content-Length."""
+        given = header_values(scope, b"content-length")
+        if len(given) > 1 or not all(length.isdigit() and len(length) <= 18 for length in given):
+            raise Problem(400, "Content-Length must be given once, as an integer", code="bad_content_length")
+        if given and int(given[0]) > self.max_bytes:
+            raise self.too_large()
+
+    def limit_receive(self, receive: Receive) -> Receive:
+        """Return a `receive` that counts bytes and refuses more than the limit."""
+        received = 0
+
+        async def receive_counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.max_bytes:
+                raise self.too_large()
+            return message
+
+        return receive_counted
+
+    def too_large(self) -> Problem:
+        """Return the refusal."""
+        return Problem(
+            413,
+            f"the body is larger than {self.max_bytes:,} bytes ({self.flag} raises the limit)",
+            code="body_too_large",
+        )
+
+
 def accept_all() -> None:
     """Accept every request."""
 
@@ -281,7 +319,7 @@ class Guard:
         self.hosts.check(scope)
         self.origins.check(scope)
         if self.origins.is_allowed_preflight(scope):
-            await Response(status_code=204, headers={k.decode(): v.decode() for k, v in PREFLIGHT})(
+            await Response(status_code=204, headers={k.decode(): v.decode() for k, v in PREFLIGHT_HEADERS})(
                 scope, receive, send
             )
             return

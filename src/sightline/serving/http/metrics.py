@@ -1,4 +1,4 @@
-"""Watching the server: metrics in Prometheus' text format, its lifecycle, and the endpoints for both."""
+"""Monitoring: metrics in Prometheus' text format, the server's lifecycle, and /health, /ready and /metrics."""
 
 import asyncio
 import bisect
@@ -12,9 +12,10 @@ from starlette.responses import Response
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Router
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""Upper bounds of a histogram's buckets, in seconds."""
 MAX_SERIES = 1_000
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Combinations of labels that a metric keeps apart."""
 
 Labels = tuple[str, ...]
 Kind = TypeVar("Kind", bound="Metric")
@@ -23,8 +24,8 @@ Kind = TypeVar("Kind", bound="Metric")
 class Metric:
     """One metric, with a value for every combination of its labels; thread-safe.
 
-    Label values must come from a small set (a route, a status), never from a client: after a thousand combinations
-    further ones are counted together, under the label "other".
+    Label values must come from a small set (a route, a status), never from a client: after `MAX_SERIES`
+    combinations further ones are counted together, under the label "other".
     """
 
     kind = "untyped"
@@ -51,7 +52,7 @@ class Metric:
     def line(self, suffix: str, labels: Labels, value: int | float, **more: str) -> str:
         """Return one line of the text."""
         pairs = [*zip(self.labels, labels, strict=True), *more.items()]
-        shown = ",".join(f'{name}="{escape(text)}"' for name, text in pairs)
+        shown = ",".join(f'{name}="{escape_label(text)}"' for name, text in pairs)
         return f"{self.name}{suffix}{{{shown}}} {value:.15g}" if shown else f"{self.name}{suffix} {value:.15g}"
 
 
@@ -109,7 +110,7 @@ class Histogram(Metric):
         description: str,
         labels: Sequence[str] = (),
         *,
-        bounds: Sequence[float] = SECONDS,
+        bounds: Sequence[float] = DURATION_BOUNDS,
     ) -> None:
         super().__init__(name, description, labels)
         self.bounds = tuple(bounds)
@@ -162,7 +163,7 @@ class Metrics:
         description: str,
         labels: Sequence[str] = (),
         *,
-        bounds: Sequence[float] = SECONDS,
+        bounds: Sequence[float] = DURATION_BOUNDS,
     ) -> Histogram:
         """Return the histogram of this name."""
         return self.get_or_add(Histogram(name, description, labels, bounds=bounds), Histogram)
@@ -186,7 +187,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def escape(text: str) -> str:
+def escape_label(text: str) -> str:
     """Escape a label's value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
@@ -227,6 +228,12 @@ class Lifecycle:
             task.cancel()
 
 
+class MetricsResponse(Response):
+    """Metrics in Prometheus' text format."""
+
+    media_type = "text/plain; version=0.0.4; charset=utf-8"
+
+
 def health_router(lifecycle: Lifecycle, metrics: Metrics) -> Router:
     """Return `/health`, `/ready` and `/metrics`."""
     router = Router(tags=["health"])
@@ -250,9 +257,3 @@ def health_router(lifecycle: Lifecycle, metrics: Metrics) -> Router:
         return MetricsResponse(metrics.text())
 
     return router
-
-
-class MetricsResponse(Response):
-    """Metrics as text."""
-
-    media_type = CONTENT_TYPE

@@ -13,10 +13,15 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 
 from sightline.serving.http.metrics import Lifecycle, Metrics
 from sightline.serving.http.problem import Problem
-from sightline.serving.http.settings import Limits
 
-KEY = "sightline"
 Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SCOPE_KEY = "sightline"
+"""Where the context of a request is kept in its ASGI scope."""
 
 
 @dataclass
@@ -34,9 +39,9 @@ class RequestContext:
 def get_context(request: HTTPConnection | Scope) -> RequestContext:
     """Return the context of a request or its ASGI scope; create it on first use."""
     scope = request.scope if isinstance(request, HTTPConnection) else request
-    context = scope.setdefault(KEY, RequestContext())
+    context = scope.setdefault(SCOPE_KEY, RequestContext())
     if not isinstance(context, RequestContext):
-        raise TypeError(f"the key {KEY!r} of the request's scope is already in use")
+        raise TypeError(f"the key {SCOPE_KEY!r} of the request's scope is already in use")
     return context
 
 
@@ -44,9 +49,6 @@ def header_values(scope: Scope, name: bytes) -> list[bytes]:
     """Return every value of one header."""
     return [value for key, value in scope["headers"] if key == name]
 
-
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
 
 CHUNK_BYTES = 32 << 10
 CONTROL_CHARACTERS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -110,49 +112,6 @@ def add_headers(headers: list[tuple[bytes, bytes]], context: RequestContext) -> 
     more = [*SECURITY_HEADERS, *context.headers, (b"x-request-id", context.id.encode("ascii"))]
     return headers + [(name, value) for name, value in more if name not in present]
 
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
-
-class BodyLimit:
-    """Refuses bodies that are too large."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.max_bytes = limits.body_bytes
-        self.flag = limits.flag("body_bytes")
-
-    def check(self, scope: Scope) -> None:
-        """Refuse a body by its Content-Length."""
-        given = header_values(scope, b"content-length")
-        if len(given) > 1 or not all(length.isdigit() and len(length) <= 18 for length in given):
-            raise Problem(400, "Content-Length must be given once, as an integer", code="bad_content_length")
-        if given and int(given[0]) > self.max_bytes:
-            raise self.too_large()
-
-    def limit_receive(self, receive: Receive) -> Receive:
-        """Return a `receive` that counts bytes and refuses more than the limit."""
-        received = 0
-
-        async def receive_counted() -> MutableMapping[str, Any]:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.max_bytes:
-                raise self.too_large()
-            return message
-
-        return receive_counted
-
-    def too_large(self) -> Problem:
-        """Return the refusal."""
-        return Problem(
-            413,
-            f"the body is larger than {self.max_bytes:,} bytes ({self.flag} raises the limit)",
-            code="body_too_large",
-        )
-
-
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 CLIENT_CLOSED_REQUEST = 499

@@ -66,7 +66,7 @@ def refusal(error: RefusedError) -> Problem:
     return Problem(400, UNKNOWN_NAME.sub(r"\1", str(error)), code="refused")
 
 
-def plain(name: object) -> str | None:
+def plain_name(name: object) -> str | None:
     """Return a name from a client if it is a plain word that is safe to repeat, else None."""
     text = str(name)
     return text if PLAIN_NAME.fullmatch(text) else None

@@ -1,8 +1,4 @@
-"""The router of endpoints: parses bodies strictly, and cancels an endpoint when its client disconnects.
-
-Servers cancel a stream when its reader disconnects, but let an ordinary endpoint compute to the end. Every route of
-`sightline.serving.Router` runs inside `CancelOnDisconnect`, so an endpoint only needs to be cancellable.
-"""
+"""The router of endpoints: strict parsing of bodies, cancellation when a client disconnects, errors as responses."""
 
 import asyncio
 import inspect
@@ -22,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from sightline.errors import JSONError, ModelFileError, RefusedError
-from sightline.serving.http.problem import Problem, plain, refusal
+from sightline.serving.http.problem import Problem, plain_name, refusal
 from sightline.storage import parse_json
 
 JSON = "application/json"
@@ -43,8 +39,10 @@ INVALID_JSON = {
     "surrogate": r"a text in the body has an unpaired surrogate (\ud800 to \udfff), which is not a character",
     "syntax": "the body is not JSON: {detail}",
 }
+"""Message for each kind of `JSONError`."""
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Body(BaseModel):
@@ -66,7 +64,7 @@ async def parse_body(request: Request, *, form: bool, integers: Collection[str] 
     """
     kind = content_type(request)
     if kind not in ((JSON, FORM) if form else (JSON,)):
-        raise unsupported(f"Content-Type must be {JSON}" + (f" or {FORM}" if form else ""))
+        raise unsupported_media_type(f"Content-Type must be {JSON}" + (f" or {FORM}" if form else ""))
     data = await request.body()
     if not data:
         raise Problem(400, "the body is empty: send a JSON object", code="invalid_json")
@@ -92,7 +90,7 @@ def parse_json_body(data: bytes) -> object:
         return parse_json(data, max_bytes=len(data), max_depth=MAX_DEPTH, max_marks={}, interoperable=True)
     except JSONError as error:
         message = INVALID_JSON[error.kind].format(detail=error.detail)
-        if error.kind == "duplicate_key" and plain(error.detail) is None:
+        if error.kind == "duplicate_key" and plain_name(error.detail) is None:
             message = "duplicate key in one object"
         raise Problem(400, message, code="invalid_json") from None
 
@@ -100,12 +98,12 @@ def parse_json_body(data: bytes) -> object:
 def content_type(request: Request) -> str:
     """Return the content type in lower case; refuse compressed bodies and charsets other than UTF-8."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise unsupported("Content-Encoding is not supported: send the body uncompressed")
+        raise unsupported_media_type("Content-Encoding is not supported: send the body uncompressed")
     given = request.headers.getlist("content-type")
     kind, _, parameters = (given[0] if len(given) == 1 else "").partition(";")
     charset = parameters.strip().lower().replace('"', "").replace(" ", "")
     if charset not in ("", "charset=utf-8"):
-        raise unsupported("charset is not supported: send the body in UTF-8")
+        raise unsupported_media_type("charset is not supported: send the body in UTF-8")
     return kind.strip().lower()
 
 
@@ -125,7 +123,7 @@ def parse_form(data: bytes) -> dict[str, object]:
         ) from None
     fields: dict[str, object] = {}
     for name, value in pairs:
-        if plain(name) is None:
+        if plain_name(name) is None:
             raise Problem(400, "a field of the form is not supported", code="unsupported_field")
         before = fields.get(name)
         fields[name] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
@@ -152,7 +150,7 @@ def integer_fields(body: object) -> frozenset[str]:
     )
 
 
-def unsupported(message: str) -> Problem:
+def unsupported_media_type(message: str) -> Problem:
     """Return the refusal of a media type."""
     return Problem(415, message, code="unsupported_media_type")
 
@@ -160,7 +158,9 @@ def unsupported(message: str) -> Problem:
 class CancelOnDisconnect:
     """`async with CancelOnDisconnect(request):` cancels its body when the client disconnects.
 
-    The body of the request must have been read before. Raises `ClientDisconnect`, which needs no response.
+    Servers cancel a stream when its reader disconnects, but let an ordinary endpoint compute to the end. Every route of
+    a `Router` runs inside this, so an endpoint only needs to be cancellable. The body of the request must have been
+    read before. Raises `ClientDisconnect`, which needs no response.
     """
 
     def __init__(self, request: Request) -> None:
@@ -188,9 +188,6 @@ class CancelOnDisconnect:
         self.watcher.cancel()
         if self.disconnected and self.task.uncancel() <= self.cancelling and kind is asyncio.CancelledError:
             raise ClientDisconnect from error
-
-
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class StrictRoute(APIRoute):
@@ -233,8 +230,9 @@ class Router(APIRouter):
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 MAX_SENTENCES = 5
+"""Invalid fields that an error message names."""
 
-MESSAGES = {
+HTTP_MESSAGES = {
     404: "path not found: GET /openapi.json lists the paths",
     405: "method not allowed: the Allow header lists the allowed ones",
 }
@@ -259,7 +257,7 @@ async def handle_invalid(request: Request, error: Exception) -> Response:  # noq
     if not isinstance(error, RequestValidationError):
         raise error
     problems = error.errors()
-    sentences = list(dict.fromkeys(describe(problem) for problem in problems))
+    sentences = list(dict.fromkeys(describe_invalid(problem) for problem in problems))
     more = len(sentences) - MAX_SENTENCES
     text = "; ".join(sentences[:MAX_SENTENCES]) + (f"; and {more:,} more" if more > 0 else "")
     first = problems[0]
@@ -272,7 +270,7 @@ def to_response(problem: Problem) -> Response:
     return Response(problem.body(), problem.status, headers=problem.all_headers(), media_type="application/json")
 
 
-def describe(problem: dict[str, Any]) -> str:
+def describe_invalid(problem: dict[str, Any]) -> str:
     """Return what is wrong with a field."""
     where = field_path(problem["loc"]) or "the body"
     if problem["type"] == "extra_forbidden":
@@ -287,7 +285,7 @@ def describe(problem: dict[str, Any]) -> str:
 
 def field_path(location: Sequence[str | int]) -> str:
     """Return the path of a field, such as `messages.0.role`; a name that is not a plain word is not repeated."""
-    return ".".join(plain(part) or "(a field)" for part in location[1:])
+    return ".".join(plain_name(part) or "(a field)" for part in location[1:])
 
 
 async def handle_http(request: Request, error: Exception) -> Response:
@@ -297,7 +295,9 @@ async def handle_http(request: Request, error: Exception) -> Response:
     status = error.status_code
     headers = {"allow": ", ".join(allowed_methods(request))} if status == 405 else {}
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "refused")
-    return to_response(Problem(status, MESSAGES.get(status, "the request was refused"), code=code, headers=headers))
+    return to_response(
+        Problem(status, HTTP_MESSAGES.get(status, "the request was refused"), code=code, headers=headers)
+    )
 
 
 def allowed_methods(request: Request) -> list[str]:

@@ -20,28 +20,12 @@ from sightline.serving.http.protocol import protocol_for
 from sightline.serving.http.settings import ServingSettings
 
 
-def raise_open_file_limit(wanted: int) -> None:
-    """Raise the soft limit of open files to `wanted`, as far as the hard limit allows."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
-
-
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-
-
 def bind(settings: ServingSettings) -> socket.socket:
     """Return a socket bound to the address, or raise an error that says why it cannot be.
 
     Refuses addresses that other machines can reach without a key, unless that is explicitly allowed.
     """
-    family, address = resolve(settings)
+    family, address = resolve_host(settings)
     if not is_loopback(address[0]) and not settings.keys and not settings.allow_unauthenticated:
         raise RefusedError(
             f"--host {settings.host} is open to other machines: set a key with --api-key, or allow requests without "
@@ -55,11 +39,11 @@ def bind(settings: ServingSettings) -> socket.socket:
         listener.listen(1)  # two sockets can be bound to one port, as long as neither listens
     except OSError as error:
         listener.close()
-        raise SightlineError(explain(error, settings)) from None
+        raise SightlineError(explain_bind_error(error, settings)) from None
     return listener
 
 
-def resolve(settings: ServingSettings) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def resolve_host(settings: ServingSettings) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """Return the address of the host; of several, an IPv4 one, which every client tries."""
     try:
         found = socket.getaddrinfo(
@@ -78,7 +62,7 @@ def is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
-def explain(error: OSError, settings: ServingSettings) -> str:
+def explain_bind_error(error: OSError, settings: ServingSettings) -> str:
     """Return why the address cannot be bound, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return f"port {settings.port} is in use: stop the program that uses it, or choose another with --port"
@@ -89,15 +73,19 @@ def explain(error: OSError, settings: ServingSettings) -> str:
     return f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}"
 
 
+LOOPBACK_FOR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+"""The address by which this machine reaches a socket that listens on all addresses."""
+
+
 def url_of(listener: socket.socket) -> str:
     """Return the URL of a bound socket for a browser on this machine."""
     host, port = listener.getsockname()[:2]
-    host = WILDCARDS.get(host, host)
+    host = LOOPBACK_FOR.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 CLOSING_SECONDS = 2
-LOGGERS = ("sightline.access", "sightline.serving")
+"""Time for cancelled requests to respond."""
 
 Started = Callable[[str], object]
 
@@ -168,6 +156,38 @@ def serve(app: Application, listener: socket.socket, *, started: Started | None 
         server_for(app, started=lambda: started(url) if started else None).run(sockets=[listener])
 
 
+LOGGERS = ("sightline.access", "sightline.serving")
+
+
+@contextmanager
+def logs_on_stderr() -> Iterator[None]:
+    """Write the server's log to stderr while the block lasts, unless its loggers have handlers already."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    loggers = [logger for logger in map(logging.getLogger, LOGGERS) if not logger.hasHandlers()]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+def raise_open_file_limit(wanted: int) -> None:
+    """Raise the soft limit of open files to `wanted`, as far as the hard limit allows."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+
+
 @contextmanager
 def background(app: Application, *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Iterator[str]:
     """Serve an app in a thread while the block lasts; yield its URL. For tests.
@@ -196,19 +216,3 @@ def background(app: Application, *, loop: Callable[[], asyncio.AbstractEventLoop
         server.handle_exit(0, None)
         thread.join(app.limits.shutdown_timeout + 3 * CLOSING_SECONDS)
         listener.close()
-
-
-@contextmanager
-def logs_on_stderr() -> Iterator[None]:
-    """Write the server's log to stderr while the block lasts, unless its loggers have handlers already."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    loggers = [logger for logger in map(logging.getLogger, LOGGERS) if not logger.hasHandlers()]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeHandler(handler)

@@ -1,9 +1,8 @@
 """Settings and limits of the server: one table, from which error messages and command-line options are generated."""
 
-import dataclasses
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sightline.config import Checks
@@ -12,10 +11,10 @@ from sightline.serving.http.problem import Problem
 
 def limit(default: int | float, flag: str, help: str, *, minimum: int | float = 1) -> Any:  # noqa: A002 - as in settings
     """Define one limit: its default, its command-line option, and the help text of that option."""
-    return dataclasses.field(default=default, metadata={"flag": flag, "help": help, "minimum": minimum})
+    return field(default=default, metadata={"flag": flag, "help": help, "minimum": minimum})
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Limits:
     """Every limit of the server. Where `minimum` is 0, 0 means unlimited (`shutdown_timeout`: no waiting)."""
 
@@ -65,7 +64,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         checks = Checks()
-        for entry in dataclasses.fields(self):
+        for entry in fields(self):
             value, minimum = getattr(self, entry.name), entry.metadata["minimum"]
             checks.that(
                 not isinstance(value, bool) and isinstance(value, int | float) and minimum <= value < 1 << 40,
@@ -75,7 +74,7 @@ class Limits:
 
     def flag(self, name: str) -> str:
         """Return the command-line option that changes a limit."""
-        entry = next(entry for entry in dataclasses.fields(self) if entry.name == name)
+        entry = next(entry for entry in fields(self) if entry.name == name)
         return str(entry.metadata["flag"])
 
     def exceeded(self, name: str, given: int, *, param: str, allowed: int | None = None) -> Problem:
