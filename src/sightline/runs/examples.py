@@ -1,4 +1,4 @@
-"""Tokenizers, and training and validation examples: corpora, encoded, split, and batched."""
+"""The examples of a run: its corpora, the tokenizers trained on them, and the encoded, split and batched examples."""
 
 import json
 from collections.abc import Callable
@@ -48,8 +48,33 @@ from sightline.runs.autosize import DatasetSize, choose_vocab_size
 from sightline.runs.recipe import Recipe
 from sightline.storage import replace_folder
 
-MAX_TRAINING_BYTES = 100_000_000
-"""Bytes of text to train a tokenizer on; of a larger corpus only every n-th record is read."""
+LABELED_FIELDS = {"sequence": TEXT_AND_LABEL, "pair": PAIR_AND_LABEL, "token": TOKENS_AND_LABELS}
+"""Fields of a record for each `data.label_level`."""
+
+
+def open_corpus(recipe: Recipe, data: DataSettings, part: Part = "train") -> Corpus:
+    """Open the training or validation corpus with the fields of the task."""
+    fields = {
+        "translation": SOURCE_TARGET_LANGUAGE if data.languages else SOURCE_AND_TARGET,
+        "chat": TURNS,
+        "language-model": TEXT,
+        "masked-language-model": TEXT,
+        "classification": LABELED_FIELDS[data.label_level],
+    }[recipe.task]
+    if not uses_nsp(recipe):
+        return Corpus(data, fields, part)
+    if (form := data.format_of(part)) != "text":
+        raise SettingsError(
+            f"next sentence prediction needs plain text, one sentence per line, not {form}: "
+            "provide such a text, or set model.heads=mlm"
+        )
+    return Corpus(data, fields, part, unit="line")
+
+
+def uses_nsp(recipe: Recipe) -> bool:
+    """Tell whether the model is also trained on next sentence prediction."""
+    heads = recipe.model_fields.get("heads", BertConfig.heads)
+    return recipe.task == "masked-language-model" and isinstance(heads, list | tuple) and "nsp" in heads
 
 
 @dataclass(frozen=True)
@@ -71,7 +96,7 @@ def open_tokenizers(root: Path, recipe: Recipe, corpus: Corpus) -> Tokenizers:
     """Return the tokenizers for a corpus: from the cache in `root`, or trained now and cached."""
     if recipe.tokenizer.path is not None:
         return load_tokenizers_of(recipe, Path(recipe.tokenizer.path))
-    folder = root / f"vocabulary-{fingerprint(recipe, corpus)}"
+    folder = root / f"vocabulary-{tokenizer_fingerprint(recipe, corpus)}"
     found = read_tokenizers(folder)
     if found is None:
         found = train_tokenizers(recipe, corpus)
@@ -98,6 +123,10 @@ def load_tokenizers_of(recipe: Recipe, folder: Path) -> Tokenizers:
             f"which {recipe.task} needs: use that of another model, or leave tokenizer.path out to train one"
         )
     return Tokenizers(theirs.tokenizer, theirs.target_tokenizer, theirs.words)
+
+
+MAX_TRAINING_BYTES = 100_000_000
+"""Bytes of text to train a tokenizer on; of a larger corpus only every n-th record is read."""
 
 
 def train_tokenizers(recipe: Recipe, corpus: Corpus) -> Tokenizers:
@@ -135,7 +164,7 @@ def corpus_bytes(corpus: Corpus) -> int:
     return sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in corpus.files if path.exists())
 
 
-def fingerprint(recipe: Recipe, corpus: Corpus) -> str:
+def tokenizer_fingerprint(recipe: Recipe, corpus: Corpus) -> str:
     """Return the cache key of the tokenizers."""
     reading = {name: value for name, value in to_mapping(corpus.settings).items() if "train" not in name}
     facts = {
@@ -172,32 +201,25 @@ def write_tokenizers(tokenizers: Tokenizers, place: Path) -> None:
         (place / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-LABELED_FIELDS = {"sequence": TEXT_AND_LABEL, "pair": PAIR_AND_LABEL, "token": TOKENS_AND_LABELS}
+def find_labels(recipe: Recipe, data: DataSettings) -> Labels | None:
+    """Return the labels of the training set, for classification."""
+    return Labels.collect(open_corpus(recipe, data).records()) if recipe.task == "classification" else None
 
 
-def open_corpus(recipe: Recipe, data: DataSettings, part: Part = "train") -> Corpus:
-    """Open the training or validation corpus with the fields of the task."""
-    fields = {
-        "translation": SOURCE_TARGET_LANGUAGE if data.languages else SOURCE_AND_TARGET,
-        "chat": TURNS,
-        "language-model": TEXT,
-        "masked-language-model": TEXT,
-        "classification": LABELED_FIELDS[data.label_level],
-    }[recipe.task]
-    if not uses_nsp(recipe):
-        return Corpus(data, fields, part)
-    if (form := data.format_of(part)) != "text":
-        raise SettingsError(
-            f"next sentence prediction needs plain text, one sentence per line, not {form}: "
-            "provide such a text, or set model.heads=mlm"
-        )
-    return Corpus(data, fields, part, unit="line")
-
-
-def uses_nsp(recipe: Recipe) -> bool:
-    """Tell whether the model is also trained on next sentence prediction."""
-    heads = recipe.model_fields.get("heads", BertConfig.heads)
-    return recipe.task == "masked-language-model" and isinstance(heads, list | tuple) and "nsp" in heads
+def build_encoder(recipe: Recipe, data: DataSettings, tokenizers: Tokenizers, labels: Labels | None) -> Encoder:
+    """Return the encoder of this task, from records to ids."""
+    source = tokenizers.source
+    if recipe.architecture == "transformer":
+        tags = {name: source.special_id(tag_token(name)) for name in data.languages}
+        missing = [name for name, id_ in tags.items() if id_ is None]
+        if missing:
+            raise SettingsError(f"the tokenizer has no language tag for {', '.join(missing)}")
+        return PairEncoder(source, tokenizers.target, tags={name: id_ for name, id_ in tags.items() if id_ is not None})
+    if labels is None:
+        return TextEncoder(source, append_end=recipe.task == "language-model")
+    if data.label_level == "token":
+        return TaggedEncoder(source, labels)
+    return LabeledEncoder(source, labels, pairs=data.label_level == "pair")
 
 
 @dataclass(frozen=True)
@@ -281,24 +303,3 @@ def open_examples(
 def select_all(dataset: EncodedDataset) -> Bool[ndarray, " n"]:
     """Select every example."""
     return np.ones(len(dataset), dtype=np.bool_)
-
-
-def find_labels(recipe: Recipe, data: DataSettings) -> Labels | None:
-    """Return the labels of the training set, for classification."""
-    return Labels.collect(open_corpus(recipe, data).records()) if recipe.task == "classification" else None
-
-
-def build_encoder(recipe: Recipe, data: DataSettings, tokenizers: Tokenizers, labels: Labels | None) -> Encoder:
-    """Return the encoder of this task, from records to ids."""
-    source = tokenizers.source
-    if recipe.architecture == "transformer":
-        tags = {name: source.special_id(tag_token(name)) for name in data.languages}
-        missing = [name for name, id_ in tags.items() if id_ is None]
-        if missing:
-            raise SettingsError(f"the tokenizer has no language tag for {', '.join(missing)}")
-        return PairEncoder(source, tokenizers.target, tags={name: id_ for name, id_ in tags.items() if id_ is not None})
-    if labels is None:
-        return TextEncoder(source, append_end=recipe.task == "language-model")
-    if data.label_level == "token":
-        return TaggedEncoder(source, labels)
-    return LabeledEncoder(source, labels, pairs=data.label_level == "pair")

@@ -1,16 +1,14 @@
 """The folder of a run, and the snapshots in it.
 
 RUN/
-run.json          the recipe, the resolved settings, the outcome
-metrics.jsonl     losses and scores, one record per line
-model/            the best model so far: `sightline.load(RUN)` opens it
-checkpoints/      everything needed to resume
-snapshots/        step 0, and steps 1, 2, 4, 8, … if training.snapshots is set
-tensorboard/      TensorBoard events, with --tensorboard
-run.lock          held during the run
-.encoded/           next to the runs: cache of encoded corpora and tokenizers
-
-A snapshot holds weights only. Tokenizer, task config and decoding settings are those of the run.
+    run.json          the recipe, the resolved settings, the outcome
+    metrics.jsonl     losses and scores, one record per line
+    model/            the best model so far: `sightline.load(RUN)` opens it
+    checkpoints/      everything needed to resume
+    snapshots/        step 0, and steps 1, 2, 4, 8, … if training.snapshots is set
+    tensorboard/      TensorBoard events, with --tensorboard
+    run.lock          held during the run
+.encoded/             next to the runs: cache of encoded corpora and tokenizers
 """
 
 from dataclasses import replace
@@ -27,19 +25,14 @@ ROOT = Path("runs")
 MODEL, ENCODED, RUN_RECORD = "model", ".encoded", "run.json"
 
 
-def encoded_folder(folder: Path) -> Path:
-    """Return the cache of encoded corpora that this run shares with its neighbors."""
-    return folder.resolve().parent / ENCODED
-
-
-def initial_snapshot(folder: Path) -> Path:
-    """Return the path of the untrained model."""
-    return checkpoint_path(folder / "snapshots", 0)
-
-
 def is_run(folder: Path) -> bool:
     """Tell whether the folder holds a run."""
     return (folder / RUN_RECORD).exists()
+
+
+def has_best_model(folder: Path) -> bool:
+    """Tell whether a run has saved a best model, which happens at its first validation."""
+    return (current_folder(folder / MODEL) / "config.json").is_file()
 
 
 def choose_folder(name: str, out: Path | None, *, resume: bool) -> Path:
@@ -64,14 +57,22 @@ def is_free(place: Path) -> bool:
     return not place.exists() or {path.name for path in place.iterdir()} <= {RUN_LOCK}
 
 
+def encoded_folder(folder: Path) -> Path:
+    """Return the cache of encoded corpora that this run shares with its neighbors."""
+    return folder.resolve().parent / ENCODED
+
+
+def initial_snapshot(folder: Path) -> Path:
+    """Return the path of the untrained model."""
+    return checkpoint_path(folder / SNAPSHOTS, 0)
+
+
 def list_snapshots(folder: Path) -> dict[int, Path]:
-    """Return the paths of the snapshots of a run by step; step 0 is the untrained model."""
+    """Return the paths of the snapshots of a run by step; step 0 is the untrained model.
+
+    A snapshot holds weights only. Tokenizer, task config and decoding settings are those of the run.
+    """
     return {parse_step(path): path for path in list_checkpoints(folder / SNAPSHOTS)}
-
-
-def has_best_model(folder: Path) -> bool:
-    """Tell whether a run has saved a best model, which happens at its first validation."""
-    return (current_folder(folder / MODEL) / "config.json").is_file()
 
 
 def pipeline_at(folder: Path, step: int | None, *, like: Pipeline | None = None) -> Pipeline:

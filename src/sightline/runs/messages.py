@@ -1,4 +1,4 @@
-"""What a run tells people: data and estimate, result and next command, and the card of its model."""
+"""What a run tells people: its data, an estimate, the result and the next command; and the card of its model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,61 +18,6 @@ from sightline.training.recipe_warnings import DataFacts, recipe_warnings
 from sightline.training.report import Reporter, Sample
 from sightline.training.settings import MAX_STEPS, TrainingSettings
 from sightline.training.state import Metric, Progress
-
-
-def card_sections(
-    examples: Examples,
-    settings: TrainingSettings,
-    progress: Progress,
-    scores: Mapping[str, Metric],
-    samples: Sequence[Sample],
-) -> dict[str, str]:
-    """Return the sections of the model card about the run."""
-    recipe, data = examples.recipe, examples.data
-    names = [Path(name).name for name in (data.train, data.train_target) if name]
-    counts = "; ".join(examples.train.dataset.counts.report())
-    sections = {
-        "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
-        "Data": (
-            f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
-            f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
-        ),
-        "Training": (
-            f"Saved at step {progress.best_step or progress.step:,} of {progress.step:,} "
-            f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
-            f"optimizer {settings.optimizer}, schedule {settings.schedule}."
-        ),
-        "Scores on the validation set": "\n".join(f"- {name}: {format_score(value)}" for name, value in scores.items()),
-    }
-    if samples:
-        lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
-        sections["Samples"] = "\n".join(f"- `{a}` → `{b}` (reference: `{c}`)" for a, b, c in lines)
-    return sections
-
-
-def describe_languages(languages: Sequence[str]) -> str:
-    """Return a sentence about the languages of a multilingual model."""
-    return f" Languages: {', '.join(languages)}." if languages else ""
-
-
-def format_score(value: Metric) -> str:
-    """Format a score for people."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def one_line(text: str) -> str:
-    """Fit a text into one quoted line."""
-    flat = " ⏎ ".join(text.split("\n")).replace("`", "'")
-    return flat if len(flat) <= 200 else f"{flat[:198]} …"
-
-
-STOP_REASONS: dict[StopReason, str] = {
-    "steps": "finished all steps",
-    "epochs": "finished all epochs",
-    "minutes": "reached the time limit",
-    "patience": "stopped early, no improvement",
-    "signal": "stopped by a signal, everything is saved",
-}
 
 
 def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
@@ -140,6 +85,15 @@ def run_trial(run: PreparedRun, n_updates: int | None) -> Estimate:
     )
 
 
+STOP_REASONS: dict[StopReason, str] = {
+    "steps": "finished all steps",
+    "epochs": "finished all epochs",
+    "minutes": "reached the time limit",
+    "patience": "stopped early, no improvement",
+    "signal": "stopped by a signal, everything is saved",
+}
+
+
 def log_summary(
     run: PreparedRun, folder: Path, stop_reason: StopReason, scores: Mapping[str, Metric], reporter: Reporter
 ) -> None:
@@ -172,3 +126,49 @@ def next_command(run: PreparedRun, folder: Path) -> str:
         "masked-language-model": f'sightline fill {folder} "… [MASK] …"',
         "classification": f'sightline classify {folder} "…"',
     }[run.recipe.task]
+
+
+def card_sections(
+    examples: Examples,
+    settings: TrainingSettings,
+    progress: Progress,
+    scores: Mapping[str, Metric],
+    samples: Sequence[Sample],
+) -> dict[str, str]:
+    """Return the sections of the model card about the run."""
+    recipe, data = examples.recipe, examples.data
+    names = [Path(name).name for name in (data.train, data.train_target) if name]
+    counts = "; ".join(examples.train.dataset.counts.report())
+    sections = {
+        "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
+        "Data": (
+            f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
+            f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
+        ),
+        "Training": (
+            f"Saved at step {progress.best_step or progress.step:,} of {progress.step:,} "
+            f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
+            f"optimizer {settings.optimizer}, schedule {settings.schedule}."
+        ),
+        "Scores on the validation set": "\n".join(f"- {name}: {format_score(value)}" for name, value in scores.items()),
+    }
+    if samples:
+        lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
+        sections["Samples"] = "\n".join(f"- `{a}` → `{b}` (reference: `{c}`)" for a, b, c in lines)
+    return sections
+
+
+def describe_languages(languages: Sequence[str]) -> str:
+    """Return a sentence about the languages of a multilingual model."""
+    return f" Languages: {', '.join(languages)}." if languages else ""
+
+
+def one_line(text: str) -> str:
+    """Fit a text into one quoted line."""
+    flat = " ⏎ ".join(text.split("\n")).replace("`", "'")
+    return flat if len(flat) <= 200 else f"{flat[:198]} …"
+
+
+def format_score(value: Metric) -> str:
+    """Format a score for people."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -41,98 +41,6 @@ from sightline.training.optimizer import ExponentialMovingAverage, make_optimize
 from sightline.training.settings import TrainingSettings
 from sightline.training.state import Progress, TrainingState
 
-OVERRIDABLE = {"dropout", "attention_dropout", "heads"}
-"""Config fields that may differ from the init_from model; all others determine the weights."""
-
-
-def build_task_config(recipe: Recipe, data: DataSettings, labels: Labels | None) -> TaskConfig:
-    """Return the task config of the model."""
-    return TaskConfig(
-        recipe.task,
-        languages=data.languages if recipe.task == "translation" else (),
-        labels=labels.names if labels else (),
-        per_word=recipe.task == "classification" and data.label_level == "token",
-        context_turns=data.context_turns,
-    )
-
-
-def load_init_model(recipe: Recipe) -> Bundle | None:
-    """Load the init_from model, if the recipe names one."""
-    if recipe.model.init_from is None:
-        return None
-    if recipe.tokenizer.path is not None:
-        raise SettingsError("model.init_from already sets the tokenizer: leave tokenizer.path out")
-    init = bundle.load(Path(recipe.model.init_from))
-    if architecture_of(init.model.config) != recipe.architecture:
-        raise SettingsError(
-            f"model.init_from: {recipe.model.init_from} is a {architecture_of(init.model.config)}, "
-            f"but {recipe.task} needs a {recipe.architecture}"
-        )
-    if init.tokenizer is None:
-        raise SettingsError(f"model.init_from: {recipe.model.init_from} has no tokenizer")
-    return init
-
-
-def resolve_model_config(
-    recipe: Recipe, dataset_size: DatasetSize, tokenizers: Tokenizers, task_config: TaskConfig, init: Bundle | None
-) -> BlockConfig:
-    """Return the config of the model to train."""
-    from_data = config_from_data(recipe, tokenizers, task_config)
-    if init is None:
-        return build_model_config(recipe, dataset_size, **from_data)
-    overridden = {name.removeprefix("model.") for name in recipe.overridden if name.startswith("model.")}
-    if fixed := sorted(overridden & set(recipe.model_fields) - OVERRIDABLE):
-        raise SettingsError(
-            f"model.init_from already sets {', '.join(fixed)}: leave them out; "
-            f"only {', '.join(sorted(OVERRIDABLE))} may differ"
-        )
-    changes = {**{k: v for k, v in recipe.model_fields.items() if k in OVERRIDABLE}, **from_data}
-    return replace(init.model.config, **{k: v for k, v in changes.items() if "vocab_size" not in k})
-
-
-def config_from_data(recipe: Recipe, tokenizers: Tokenizers, task_config: TaskConfig) -> dict[str, Any]:
-    """Return the config fields that the data decides."""
-    from_data: dict[str, Any] = {"vocab_size": tokenizers.source.vocab_size}
-    if tokenizers.target is not None:
-        from_data["target_vocab_size"] = tokenizers.target.vocab_size
-    if task_config.task == "classification":
-        from_data |= {"heads": (head_for(task_config),), "n_classes": max(1, len(task_config.labels))}
-    elif recipe.architecture == "bert":
-        from_data["heads"] = tuple(recipe.model_fields.get("heads", BertConfig.heads))  # type: ignore[arg-type]
-    return from_data
-
-
-@torch.no_grad()
-def build_initial_model(config: BlockConfig, init: Bundle | None) -> tuple[Model, list[str]]:
-    """Build the model and copy all weights it shares with the init_from model.
-
-    Also return the names of the newly initialized weights.
-    """
-    model = build(config)
-    theirs = dict(init.model.named_parameters()) if init else {}
-    new_weights = []
-    for name, parameter in model.named_parameters():
-        if name in theirs and theirs[name].shape == parameter.shape:
-            parameter.copy_(theirs[name])
-        else:
-            new_weights.append(name)
-    return model, new_weights
-
-
-def build_bundle(
-    model: Model, tokenizers: Tokenizers, task_config: TaskConfig, generation: DecodingSettings, *, card: str = ""
-) -> Bundle:
-    """Bundle everything that belongs in the model folder."""
-    return Bundle(
-        model,
-        tokenizers.source,
-        generation,
-        card,
-        task_config=task_config,
-        target_tokenizer=tokenizers.target,
-        words=tokenizers.words,
-    )
-
 
 @dataclass(frozen=True)
 class PreparedRun:
@@ -186,6 +94,23 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     )
 
 
+def load_init_model(recipe: Recipe) -> Bundle | None:
+    """Load the init_from model, if the recipe names one."""
+    if recipe.model.init_from is None:
+        return None
+    if recipe.tokenizer.path is not None:
+        raise SettingsError("model.init_from already sets the tokenizer: leave tokenizer.path out")
+    init = bundle.load(Path(recipe.model.init_from))
+    if architecture_of(init.model.config) != recipe.architecture:
+        raise SettingsError(
+            f"model.init_from: {recipe.model.init_from} is a {architecture_of(init.model.config)}, "
+            f"but {recipe.task} needs a {recipe.architecture}"
+        )
+    if init.tokenizer is None:
+        raise SettingsError(f"model.init_from: {recipe.model.init_from} has no tokenizer")
+    return init
+
+
 def open_tokenizers_and_labels(
     root: Path, recipe: Recipe, data: DataSettings, init: Bundle | None, *, resume: bool
 ) -> tuple[Tokenizers, Labels | None]:
@@ -212,11 +137,87 @@ def limit_lengths(recipe: Recipe, data: DataSettings, init: Bundle | None) -> Da
     return replace(data, max_length=max(1, min(data.max_length, limit - 1)))  # the start token comes before a target
 
 
+def build_task_config(recipe: Recipe, data: DataSettings, labels: Labels | None) -> TaskConfig:
+    """Return the task config of the model."""
+    return TaskConfig(
+        recipe.task,
+        languages=data.languages if recipe.task == "translation" else (),
+        labels=labels.names if labels else (),
+        per_word=recipe.task == "classification" and data.label_level == "token",
+        context_turns=data.context_turns,
+    )
+
+
+OVERRIDABLE = {"dropout", "attention_dropout", "heads"}
+"""Config fields that may differ from the init_from model; all others determine the weights."""
+
+
+def resolve_model_config(
+    recipe: Recipe, dataset_size: DatasetSize, tokenizers: Tokenizers, task_config: TaskConfig, init: Bundle | None
+) -> BlockConfig:
+    """Return the config of the model to train."""
+    from_data = config_from_data(recipe, tokenizers, task_config)
+    if init is None:
+        return build_model_config(recipe, dataset_size, **from_data)
+    overridden = {name.removeprefix("model.") for name in recipe.overridden if name.startswith("model.")}
+    if fixed := sorted(overridden & set(recipe.model_fields) - OVERRIDABLE):
+        raise SettingsError(
+            f"model.init_from already sets {', '.join(fixed)}: leave them out; "
+            f"only {', '.join(sorted(OVERRIDABLE))} may differ"
+        )
+    changes = {**{k: v for k, v in recipe.model_fields.items() if k in OVERRIDABLE}, **from_data}
+    return replace(init.model.config, **{k: v for k, v in changes.items() if "vocab_size" not in k})
+
+
+def config_from_data(recipe: Recipe, tokenizers: Tokenizers, task_config: TaskConfig) -> dict[str, Any]:
+    """Return the config fields that the data decides."""
+    from_data: dict[str, Any] = {"vocab_size": tokenizers.source.vocab_size}
+    if tokenizers.target is not None:
+        from_data["target_vocab_size"] = tokenizers.target.vocab_size
+    if task_config.task == "classification":
+        from_data |= {"heads": (head_for(task_config),), "n_classes": max(1, len(task_config.labels))}
+    elif recipe.architecture == "bert":
+        from_data["heads"] = tuple(recipe.model_fields.get("heads", BertConfig.heads))  # type: ignore[arg-type]
+    return from_data
+
+
 def early_setting(recipe: Recipe, name: str) -> int:
     """Return a training setting that is needed before all of them are resolved."""
     default: int = getattr(TrainingSettings, name)
     given = recipe.sections["training"].get(name, default)
     return given if isinstance(given, int) else default
+
+
+@torch.no_grad()
+def build_initial_model(config: BlockConfig, init: Bundle | None) -> tuple[Model, list[str]]:
+    """Build the model and copy all weights it shares with the init_from model.
+
+    Also return the names of the newly initialized weights.
+    """
+    model = build(config)
+    theirs = dict(init.model.named_parameters()) if init else {}
+    new_weights = []
+    for name, parameter in model.named_parameters():
+        if name in theirs and theirs[name].shape == parameter.shape:
+            parameter.copy_(theirs[name])
+        else:
+            new_weights.append(name)
+    return model, new_weights
+
+
+def build_bundle(
+    model: Model, tokenizers: Tokenizers, task_config: TaskConfig, generation: DecodingSettings, *, card: str = ""
+) -> Bundle:
+    """Bundle everything that belongs in the model folder."""
+    return Bundle(
+        model,
+        tokenizers.source,
+        generation,
+        card,
+        task_config=task_config,
+        target_tokenizer=tokenizers.target,
+        words=tokenizers.words,
+    )
 
 
 def masked_tokens_per_pair(recipe: Recipe, examples: Examples, max_length: int | None) -> float:

@@ -1,10 +1,10 @@
 """A recipe: one TOML file with the task, the data, the model and all settings, and overrides on the command line.
 
-task = "translation"
+    task = "translation"
     [data]  [tokenizer]  [model]  [masking]  [training]  [decoding]
 
 Settings that a recipe leaves out are chosen by the size of the dataset (`autosize`) or have their default. The command
-line overrides any of them with `section.key=value` (`overrides`). Nothing but the recipe itself is read here.
+line overrides any of them with `section.key=value` (`apply_overrides`). Nothing but the recipe itself is read here.
 """
 
 import dataclasses
@@ -29,9 +29,6 @@ from sightline.model.registry import ARCHITECTURES, PRESETS
 from sightline.training.settings import TrainingSettings
 
 Size = Literal["auto", "tiny", "small", "medium", "base"]
-
-DECIDED_BY_DATA = {"vocab_size", "target_vocab_size", "n_classes"}
-"""Fields of a model's config that come from the data."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +86,8 @@ SECTIONS: dict[str, type] = {
     "decoding": DecodingSettings,
 }
 
-PLACEHOLDERS: dict[str, dict[str, object]] = {
-    "data": {"train": "?"},
-    "training": {"schedule": "constant", "learning_rate": 0.001},
-}
-"""Placeholders for values that are not known yet, so that everything else can be checked."""
+DECIDED_BY_DATA = {"vocab_size", "target_vocab_size", "n_classes"}
+"""Fields of a model's config that come from the data."""
 
 
 @dataclass(frozen=True)
@@ -256,6 +250,13 @@ def check_recipe(recipe: Recipe) -> Recipe:
     if problems:
         raise SettingsError("; ".join(problems))
     return recipe
+
+
+PLACEHOLDERS: dict[str, dict[str, object]] = {
+    "data": {"train": "?"},
+    "training": {"schedule": "constant", "learning_rate": 0.001},
+}
+"""Placeholders for values that are not known yet, so that everything else can be checked."""
 
 
 def placeholders_for(section: str, given: Mapping[str, object]) -> dict[str, object]:
