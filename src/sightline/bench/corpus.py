@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from sightline.bench.measure import Timing, time_interleaved
-from sightline.bench.train import HuggingFaceMarian
+from sightline.bench.train import PAD, HuggingFaceMarian
 from sightline.data.corpora.builtin import make_phrasebook, translations
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.files import Counts
@@ -34,7 +34,7 @@ from sightline.model.registry import preset
 from sightline.model.transformer import Transformer, TransformerConfig
 from sightline.training.objective import Objective
 
-PAD = 0
+VOCAB_SIZE = 8_000
 MEGABATCH = 50
 """Batches that HF's Trainer sorts at once."""
 
@@ -64,6 +64,21 @@ class Sentences:
             2,
             Counts(),
         )
+
+
+def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sentences:
+    """Return the first `n` pairs, tokenized by a tokenizer trained on them."""
+    if (source is None) != (target is None):
+        raise InputError("--source and --target must be given together")
+    if source is None:
+        book = make_phrasebook(n_train=n, n_unseen=1)
+        pairs = [(pair.source, pair.target) for pair in islice(translations(book.train), 0, None, 30)][:n]
+    else:
+        corpus = Corpus(DataSettings(train=str(source), train_target=str(target)), SOURCE_AND_TARGET)
+        pairs = [(str(r.fields[0]), str(r.fields[1])) for r in islice(corpus.records(), n)]
+    tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCAB_SIZE)
+    sources, targets = (tokenizer.encode_batch(list(side)) for side in zip(*pairs, strict=True))
+    return Sentences(tokenizer, sources, targets)
 
 
 def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) -> Callable[[], None]:
@@ -120,6 +135,22 @@ def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[l
     return [order[at : at + size] for at in range(0, len(order), size)]
 
 
+def padding_share(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
+    """Return the share of padding in padded batches."""
+    grid = real = 0
+    for numbers in batches:
+        lengths = [(len(sentences.sources[n]), len(sentences.targets[n]) + 1) for n in numbers]
+        grid += len(numbers) * sum(max(side) for side in zip(*lengths, strict=True))
+        real += sum(map(sum, lengths))
+    return 1 - real / grid
+
+
+def our_padding_share(sentences: Sentences, batch_tokens: int) -> float:
+    """Return the share of padding in our batches if they were padded."""
+    lengths = sentences.dataset().lengths + np.array([0, 1])
+    return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share
+
+
 def bench_corpus(
     sentences: Sentences,
     *,
@@ -145,37 +176,3 @@ def bench_corpus(
         "ours, packed": 0.0,
     }
     return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round), padding
-
-
-def padding_share(sentences: Sentences, batches: Sequence[Sequence[int]]) -> float:
-    """Return the share of padding in padded batches."""
-    grid = real = 0
-    for numbers in batches:
-        lengths = [(len(sentences.sources[n]), len(sentences.targets[n]) + 1) for n in numbers]
-        grid += len(numbers) * sum(max(side) for side in zip(*lengths, strict=True))
-        real += sum(map(sum, lengths))
-    return 1 - real / grid
-
-
-def our_padding_share(sentences: Sentences, batch_tokens: int) -> float:
-    """Return the share of padding in our batches if they were padded."""
-    lengths = sentences.dataset().lengths + np.array([0, 1])
-    return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share
-
-
-VOCAB_SIZE = 8_000
-
-
-def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sentences:
-    """Return the first `n` pairs, tokenized by a tokenizer trained on them."""
-    if (source is None) != (target is None):
-        raise InputError("--source and --target must be given together")
-    if source is None:
-        book = make_phrasebook(n_train=n, n_unseen=1)
-        pairs = [(pair.source, pair.target) for pair in islice(translations(book.train), 0, None, 30)][:n]
-    else:
-        corpus = Corpus(DataSettings(train=str(source), train_target=str(target)), SOURCE_AND_TARGET)
-        pairs = [(str(r.fields[0]), str(r.fields[1])) for r in islice(corpus.records(), n)]
-    tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCAB_SIZE)
-    sources, targets = (tokenizer.encode_batch(list(side)) for side in zip(*pairs, strict=True))
-    return Sentences(tokenizer, sources, targets)

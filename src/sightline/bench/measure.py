@@ -1,4 +1,4 @@
-"""Timing that is robust on a noisy machine: contenders are interleaved, medians are compared."""
+"""Timing that is robust on a noisy machine: contenders interleaved, medians compared; and `sightline bench startup`."""
 
 import statistics
 import subprocess
@@ -44,7 +44,7 @@ def time_interleaved(
     return [Timing(name, tuple(taken)) for name, taken in seconds.items()]
 
 
-COMMANDS = {
+STARTUP_COMMANDS = {
     "import sightline": ["-c", "import sightline"],
     "sightline --help": ["-m", "sightline.cli.main", "--help"],
     "python, nothing else": ["-c", "pass"],
@@ -59,6 +59,6 @@ def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
 
 
 def bench_startup(*, rounds: int, after_round: Callable[[int], object] = lambda _: None) -> list[Timing]:
-    """Time each command, interleaved."""
-    contenders = {name: fresh_interpreter(words) for name, words in COMMANDS.items()}
+    """Time the start of a new interpreter for each command, to compare ours with importing torch."""
+    contenders = {name: fresh_interpreter(words) for name, words in STARTUP_COMMANDS.items()}
     return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round)

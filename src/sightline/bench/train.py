@@ -1,7 +1,8 @@
 """`sightline bench train`: one training step against the same model in other libraries, on the same batch.
 
-All have the paper's shape, tied embeddings, and dropout where ours has it (embeddings and sublayer outputs), so that
-each can use its fastest attention kernel; all compute logits for padding too, and leave it out of the loss.
+The other models (`PEERS`) are used as their documentation says. All have the paper's shape, tied embeddings, and
+dropout where ours has it (embeddings and sublayer outputs), so that each can use its fastest attention kernel; all
+compute logits for padding too, and leave it out of the loss.
 """
 
 import math
@@ -68,6 +69,21 @@ class Workload:
     def padding(self) -> float:
         """Share of padding in the targets."""
         return 1 - self.n_target_tokens / self.target.numel()
+
+
+class Sightline(nn.Module):
+    """Our model with packed batches and the chunked loss."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.model = Transformer(config)
+
+    def forward(self, work: Workload) -> Tensor:
+        """Return the loss."""
+        encoder_output = self.model.encode(work.source, lengths=work.source_lengths, packed=True)
+        hidden = self.model.decode(work.target, encoder_output, lengths=work.target_lengths, packed=True)
+        labels = work.labels[work.target != PAD]
+        return projected_cross_entropy(hidden, self.model.output.weight, labels, smoothing=0.1) / labels.numel()
 
 
 def smoothed_loss(logits: Tensor, work: Workload) -> Tensor:
@@ -173,7 +189,7 @@ PEERS: dict[str, tuple[str, Callable[[TransformerConfig], nn.Module]]] = {
     "HF Marian": ("transformers", HuggingFaceMarian),
     "x-transformers": ("x_transformers", XTransformers),
 }
-"""Name → required package and model class."""
+"""The same model in other libraries: name → required package and model class."""
 
 
 def installed_peers() -> dict[str, Callable[[TransformerConfig], nn.Module]]:
@@ -186,24 +202,6 @@ def missing_peers() -> list[str]:
     return [name for name in PEERS if name not in installed_peers()]
 
 
-SIZES = {"tiny": ("transformer-tiny", 10_000), "base": ("paper-base", 32_000)}
-
-
-class Sightline(nn.Module):
-    """Our model with packed batches and the chunked loss."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.model = Transformer(config)
-
-    def forward(self, work: Workload) -> Tensor:
-        """Return the loss."""
-        encoder_output = self.model.encode(work.source, lengths=work.source_lengths, packed=True)
-        hidden = self.model.decode(work.target, encoder_output, lengths=work.target_lengths, packed=True)
-        labels = work.labels[work.target != PAD]
-        return projected_cross_entropy(hidden, self.model.output.weight, labels, smoothing=0.1) / labels.numel()
-
-
 def training_step(model: nn.Module, work: Workload) -> Callable[[], None]:
     """Return a function that does one training step; all contenders use torch's fused Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -214,6 +212,10 @@ def training_step(model: nn.Module, work: Workload) -> Callable[[], None]:
         optimizer.step()
 
     return step
+
+
+SIZES = {"tiny": ("transformer-tiny", 10_000), "base": ("paper-base", 32_000)}
+"""Size → preset and vocabulary size."""
 
 
 def bench_train(
