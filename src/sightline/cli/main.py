@@ -1,6 +1,6 @@
 """The program `sightline`: runs a command, and turns an error into one line and an exit code.
 
-0  done        1  failed        2  wrong usage or invalid input
+    0  done        1  failed        2  wrong usage or invalid input
     130, 143, 129  interrupted (Ctrl-C), terminated or hung up; a training run has saved its state
 
 Commands import what they need inside their functions, so that `sightline --help` does not wait for torch.
@@ -36,11 +36,8 @@ from sightline.errors import InputError, RefusedError, SightlineError
 from sightline.renames import OPTIONS
 from sightline.runtime import set_num_threads
 
-INSPECT = "Inspect and evaluate"
-TRAIN = "Train"
-USE = "Use a model"
-OTHERS = "Commands"
-
+OTHER_COMMANDS = "Commands"
+"""Heading of commands without one."""
 MAX_SUMMARY = 200
 """Maximum length of a command's summary in characters: long ones are wrapped, not cut."""
 
@@ -56,7 +53,7 @@ class Sections(TyperGroup):
         for name, command in commands:
             heading = getattr(command, "rich_help_panel", None)
             row = (name.ljust(width), command.get_short_help_str(MAX_SUMMARY))
-            sections.setdefault(heading if isinstance(heading, str) else OTHERS, []).append(row)
+            sections.setdefault(heading if isinstance(heading, str) else OTHER_COMMANDS, []).append(row)
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
@@ -72,11 +69,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+TRAIN = "Train"
+USE = "Use a model"
+INSPECT = "Inspect and evaluate"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     TRAIN: (demo, train, average),
     USE: (translate, generate, chat, fill, classify, embed, neighbors, serve),
     INSPECT: (inspect, evaluate, info),
 }
+"""The commands by the heading under which they are listed."""
 for section, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=section)(command)
@@ -107,22 +108,6 @@ def common_options(
     """Build, train, run and see through Transformers."""
     if threads is not None:
         set_num_threads(threads)
-
-
-def move_common_options_first(arguments: Sequence[str]) -> list[str]:
-    """Move the options that every command accepts to where they are declared, before the command's name."""
-    common, rest = [], []
-    pending = iter(arguments)
-    for argument in pending:
-        if argument == "--":
-            rest += [argument, *pending]
-        elif argument == "--threads":
-            common += [argument, *([value] if (value := next(pending, None)) is not None else [])]
-        elif argument in ("--debug", "--version") or argument.startswith("--threads="):
-            common.append(argument)
-        else:
-            rest.append(argument)
-    return common + rest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,6 +145,22 @@ def renamed_options(arguments: Sequence[str]) -> list[str]:
     """Return the options that had another name in 0.1.0; arguments after `--` are text."""
     names = (argument.partition("=")[0] for argument in takewhile(lambda argument: argument != "--", arguments))
     return [name for name in names if name in OPTIONS]
+
+
+def move_common_options_first(arguments: Sequence[str]) -> list[str]:
+    """Move the options that every command accepts to where they are declared, before the command's name."""
+    common, rest = [], []
+    pending = iter(arguments)
+    for argument in pending:
+        if argument == "--":
+            rest += [argument, *pending]
+        elif argument == "--threads":
+            common += [argument, *([value] if (value := next(pending, None)) is not None else [])]
+        elif argument in ("--debug", "--version") or argument.startswith("--threads="):
+            common.append(argument)
+        else:
+            rest.append(argument)
+    return common + rest
 
 
 def message_of(error: SightlineError) -> str:

@@ -1,4 +1,4 @@
-"""Arguments and options shared by several commands, and the pipeline a command needs."""
+"""Arguments and options shared by several commands, and the opening of a model as the pipeline a command needs."""
 
 import functools
 import inspect
@@ -126,7 +126,7 @@ def drop_unset(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-COMMANDS = {
+COMMAND_OF = {
     "Translator": "translate",
     "Chat": "chat",
     "Generator": "generate",
@@ -145,5 +145,7 @@ def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
         return pipeline
     if pipeline.task_config is None and isinstance(pipeline.model, kind.supported_models):
         return kind(pipeline.bundle, folder=pipeline.folder)
-    command = COMMANDS.get(type(pipeline).__name__, "embed")
-    raise RefusedError(f"{folder}: this model is not for sightline {COMMANDS[kind.__name__]}: use sightline {command}")
+    command = COMMAND_OF.get(type(pipeline).__name__, "embed")
+    raise RefusedError(
+        f"{folder}: this model is not for sightline {COMMAND_OF[kind.__name__]}: use sightline {command}"
+    )

@@ -1,4 +1,4 @@
-"""`sightline serve`: HTTP API and studio."""
+"""`sightline serve`: serve models over HTTP, and open the studio in the browser."""
 
 import dataclasses
 import functools
@@ -25,28 +25,13 @@ if TYPE_CHECKING:
     from sightline.serving.http import ServingSettings
 
 
-def open_page(url: str) -> bool:
-    """Open a page if a user is there to see it; return whether that was tried.
-
-    Without a display, Python would start a text browser, which takes over the terminal. Some browsers return only when
-    they are closed, so they run in a thread.
-    """
-    has_display = sys.platform in ("darwin", "win32") or any(
-        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    )
-    if not has_display or not sys.stdout.isatty() or os.environ.get("CI"):
-        return False
-    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
-    return True
-
-
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the `**limits` of a command by one option per field of `Limits`."""
     from sightline.serving.http.settings import Limits
 
     options = [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation(field)
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=limit_option(field)
         )
         for field in dataclasses.fields(Limits)
     ]
@@ -58,7 +43,7 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     return replace_keywords(called, options)
 
 
-def annotation(field: "dataclasses.Field[Any]") -> Any:
+def limit_option(field: "dataclasses.Field[Any]") -> Any:
     """Return the typer annotation of a limit."""
     kind = int if isinstance(field.default, int) else float
     option = typer.Option(
@@ -143,6 +128,29 @@ def serve(
         run_studio(taken, settings, opened, threads=threads, runs=runs or find_sibling_runs(models[0]), browser=browser)
 
 
+def find_sibling_runs(named: str) -> Path | None:
+    """Return the parent of a run folder, or None for a model folder."""
+    from sightline.runs.folder import is_run
+
+    folder = Path(named.rpartition("=")[2])
+    return folder.resolve().parent if is_run(folder) else None
+
+
+def open_models(named: list[str]) -> "dict[str, Pipeline]":
+    """Open the models, each under a unique id."""
+    from sightline.pipelines import load
+    from sightline.serving.api import model_id
+
+    found: dict[str, Pipeline] = {}
+    for text in named:
+        name, equals, folder = text.partition("=")
+        if equals and name in found:
+            raise RefusedError(f"two models are called {name[:60]!r}: give one another name")
+        path = Path(folder if equals else text)
+        found[name if equals else model_id(path, found)] = load(path)
+    return found
+
+
 def run_studio(
     taken: "socket",
     settings: "ServingSettings",
@@ -172,29 +180,6 @@ def run_studio(
             open_page(f"{url}/{view}")
 
     answer(app, taken, started=started)
-
-
-def find_sibling_runs(named: str) -> Path | None:
-    """Return the parent of a run folder, or None for a model folder."""
-    from sightline.runs.folder import is_run
-
-    folder = Path(named.rpartition("=")[2])
-    return folder.resolve().parent if is_run(folder) else None
-
-
-def open_models(named: list[str]) -> "dict[str, Pipeline]":
-    """Open the models, each under a unique id."""
-    from sightline.pipelines import load
-    from sightline.serving.api import model_id
-
-    found: dict[str, Pipeline] = {}
-    for text in named:
-        name, equals, folder = text.partition("=")
-        if equals and name in found:
-            raise RefusedError(f"two models are called {name[:60]!r}: give one another name")
-        path = Path(folder if equals else text)
-        found[name if equals else model_id(path, found)] = load(path)
-    return found
 
 
 def print_welcome(url: str, models: "Mapping[str, Pipeline]", *, with_key: bool) -> None:
@@ -232,3 +217,18 @@ def example_request(name: str, model: "Pipeline") -> tuple[str, dict[str, object
     if isinstance(model, Filler | Classifier):
         return "/fill" if isinstance(model, Filler) else "/classify", {"model": name, "input": text}
     return "/v1/embeddings", {"model": name, "input": text}
+
+
+def open_page(url: str) -> bool:
+    """Open a page if a user is there to see it; return whether that was tried.
+
+    Without a display, Python would start a text browser, which takes over the terminal. Some browsers return only when
+    they are closed, so they run in a thread.
+    """
+    has_display = sys.platform in ("darwin", "win32") or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    )
+    if not has_display or not sys.stdout.isatty() or os.environ.get("CI"):
+        return False
+    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+    return True

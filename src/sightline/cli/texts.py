@@ -2,9 +2,7 @@ r"""Texts in and results out: arguments or lines of stdin, one line per result, 
 
 Only \n (or \r\n) ends a line, as other programs count lines, so that line 7 of the output belongs to line 7 of the
 input. Blank lines need no model. Lines are answered before more are read, as a program at the other end of a pipe may
-send one line and wait. Knows no model and no output.
-
-A terminal gets the characters it can show. Line breaks within a text are escaped as \n in plain lines; JSON keeps them.
+send one line and wait. Knows no model.
 """
 
 import json
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sightline.errors import InputError
 
-BLOCK = 1 << 15
+BLOCK_BYTES = 1 << 15
 """Bytes read at a time: the sentences that are sorted into batches together."""
 
 MAX_LINE_BYTES = 1 << 20
@@ -58,7 +56,7 @@ def read_blocks(given: Sequence[str] | None) -> Iterator[list[Text]]:
 def read_line_blocks(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     """Yield lines without their ends, in blocks as `read` returns them."""
     rest, n_lines = b"", 0
-    while block := read(BLOCK):
+    while block := read(BLOCK_BYTES):
         *lines, rest = (rest + block).split(b"\n")
         n_lines += len(lines)
         if len(rest) > MAX_LINE_BYTES:
@@ -134,7 +132,7 @@ COLUMN_ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
 def put(text: str) -> None:
-    """Write to stdout and flush."""
+    """Write to stdout and flush. A terminal gets the characters it can show; all else gets UTF-8."""
     stream: Any = sys.stdout
     if (stream.encoding or "utf-8").lower() != "utf-8":
         stream.reconfigure(**({"errors": "replace"} if stream.isatty() else {"encoding": "utf-8"}))
@@ -143,17 +141,17 @@ def put(text: str) -> None:
 
 
 def put_line(text: str) -> None:
-    """Print a text as one line."""
+    r"""Print a text as one line, with its line breaks escaped as \n."""
     put(text.translate(ESCAPES) + "\n")
 
 
 def put_row(*cells: str) -> None:
-    """Print texts as tab-separated columns of one line."""
+    """Print texts as tab-separated columns of one line, with their line breaks and tabs escaped."""
     put("\t".join(cell.translate(COLUMN_ESCAPES) for cell in cells) + "\n")
 
 
 def put_json(entries: Mapping[str, object]) -> None:
-    """Print an object as one line of JSON; NaN and infinity become null, as JSON has neither."""
+    """Print an object as one line of JSON; NaN and infinity become null, as JSON has neither. Line breaks are kept."""
     put(json.dumps(replace_non_finite(entries), ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -166,14 +164,9 @@ def replace_non_finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def should_show() -> bool:
-    """Return whether a user watches stderr but neither sees the results nor types the input."""
-    return sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
-
-
-def show_progress(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
+def show_progress(blocks: Iterator[list[Text]]) -> Iterator[list[Text]]:
     """Yield the blocks and show how many lines are done: a block is done when the next one is requested."""
-    if not should_show():
+    if not should_show_progress():
         yield from blocks
         return
     from rich.console import Console
@@ -187,10 +180,15 @@ def show_progress(blocks: "Iterator[list[Text]]") -> "Iterator[list[Text]]":
         for block in blocks:
             yield block
             if block:
-                bar.update(task, advance=n_bytes(block), description=f"{block[-1].number:,} lines")
+                bar.update(task, advance=count_bytes(block), description=f"{block[-1].number:,} lines")
 
 
-def n_bytes(block: "Sequence[Text]") -> int:
+def should_show_progress() -> bool:
+    """Return whether a user watches stderr but neither sees the results nor types the input."""
+    return sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
+
+
+def count_bytes(block: Sequence[Text]) -> int:
     """Return the size of some lines in the input file."""
     return sum(len(text.text.encode("utf-8", errors="replace")) + 1 for text in block)
 
