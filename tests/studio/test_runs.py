@@ -11,7 +11,7 @@ import pytest
 
 from sightline.runs.folder import pipeline_at
 from sightline.studio.runs import ByteLimitedCache, Timelapse, TimelapseRequest
-from sightline.studio.runs_table import MAX_BYTES, MAX_FILE_BYTES, RunsTable, parse_record, read_since
+from sightline.studio.runs_table import MAX_FILE_BYTES, MAX_RESPONSE_BYTES, RunsTable, parse_record, read_since
 from sightline.tracing.page import pack_bytes
 
 from .runs import copy_of, metrics_of, served, small_run
@@ -173,11 +173,11 @@ def test_a_large_file_comes_in_parts_that_are_all_of_it(tmp_path):
     found, answer, parts = [], {"next": 0, "tag": "", "more": True}, 0
     while answer["more"]:
         answer = read_since(path, answer["next"], answer["tag"])
-        assert len(json.dumps(answer["records"])) < 2 * MAX_BYTES
+        assert len(json.dumps(answer["records"])) < 2 * MAX_RESPONSE_BYTES
         found += answer["records"]
         parts += 1
     assert found == records
-    assert parts == math.ceil(path.stat().st_size / MAX_BYTES)
+    assert parts == math.ceil(path.stat().st_size / MAX_RESPONSE_BYTES)
 
 
 def test_of_a_file_beyond_measure_the_end_is_told(tmp_path):

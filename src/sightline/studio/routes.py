@@ -16,48 +16,6 @@ from sightline.serving.http import Problem, Router
 from sightline.studio import activations, positions, word_map
 from sightline.tracing.page import modules, stylesheet
 
-TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-
-
-@dataclass(frozen=True)
-class Asset:
-    """A file as sent to a browser."""
-
-    content: bytes
-    type: str
-
-    @functools.cached_property
-    def packed(self) -> bytes:
-        """The file compressed with gzip."""
-        return gzip.compress(self.content, mtime=0)
-
-
-@functools.cache
-def assets() -> dict[str, Asset]:
-    """Return all files by path. They hold no user data, so they are served without an API key."""
-    found = {"/page/theme.css": Asset(stylesheet().encode("utf-8"), TYPES["css"])}
-    for name, text in modules().items():
-        found[f"/page/{name}.js"] = Asset(text.encode("utf-8"), TYPES["js"])
-    for path, file in _files(resources.files(__package__).joinpath("static"), "/studio"):
-        kind = TYPES.get(file.name.rpartition(".")[2])
-        if kind is not None:
-            found["/" if path == "/studio/index.html" else path] = Asset(file.read_bytes(), kind)
-    return found
-
-
-def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
-    """Yield the files in a folder and its subfolders with their paths below `path`."""
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _files(entry, f"{path}/{entry.name}")
-        else:
-            yield f"{path}/{entry.name}", entry
-
-
-def public_paths() -> list[str]:
-    """Return the paths served without an API key."""
-    return list(assets())
-
 
 def routers(submitter: Submitter, *, runs: Path | None = None) -> Sequence[Router]:
     """Return the routers of the page and of the API of its views; `runs` is a folder of training runs to show."""
@@ -103,3 +61,46 @@ def send_file(request: Request) -> Response:
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(found.content, media_type=found.type, headers=headers)
     return Response(found.packed, media_type=found.type, headers={**headers, "content-encoding": "gzip"})
+
+
+TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file as sent to a browser."""
+
+    content: bytes
+    type: str
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """The file compressed with gzip."""
+        return gzip.compress(self.content, mtime=0)
+
+
+@functools.cache
+def assets() -> dict[str, Asset]:
+    """Return all files by path. They hold no user data, so they are served without an API key."""
+    found = {"/page/theme.css": Asset(stylesheet().encode("utf-8"), TYPES["css"])}
+    for name, text in modules().items():
+        found[f"/page/{name}.js"] = Asset(text.encode("utf-8"), TYPES["js"])
+    for path, file in walk_files(resources.files(__package__).joinpath("static"), "/studio"):
+        kind = TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            found["/" if path == "/studio/index.html" else path] = Asset(file.read_bytes(), kind)
+    return found
+
+
+def walk_files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield the files in a folder and its subfolders with their paths below `path`."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from walk_files(entry, f"{path}/{entry.name}")
+        else:
+            yield f"{path}/{entry.name}", entry
+
+
+def public_paths() -> list[str]:
+    """Return the paths served without an API key."""
+    return list(assets())

@@ -1,7 +1,4 @@
-"""/studio-api/runs: the training runs in a folder: metrics, settings, and traces by the model of each snapshot.
-
-Everything here runs in the one thread in which all models of the server run.
-"""
+"""/studio-api/runs: the training runs in a folder: metrics, settings, and traces by the model of each snapshot."""
 
 import asyncio
 import json
@@ -25,7 +22,12 @@ from sightline.studio.runs_table import RunsTable, Stamp, read_since, stamp_of
 from sightline.tracing.page import pack_bytes
 from sightline.training.metrics import METRICS
 
+MAX_INPUT = 2_000
+"""Characters of a text to trace."""
 MAX_TOKENS = 200
+"""Tokens of it."""
+MAX_NEW_TOKENS = 48
+"""Tokens that the model of a snapshot may generate: an untrained one never ends."""
 MAX_MODEL_BYTES = 512 << 20
 MAX_TRACE_BYTES = 64 << 20
 N_CANDIDATES = 5
@@ -68,7 +70,7 @@ class ByteLimitedCache(Generic[Value]):
 
 
 class Timelapse:
-    """Traces by the snapshots of all runs, cached."""
+    """Traces by the snapshots of all runs, cached; used only in the one thread in which all models of a server run."""
 
     def __init__(self) -> None:
         self.models: ByteLimitedCache[Pipeline] = ByteLimitedCache(MAX_MODEL_BYTES)
@@ -116,13 +118,6 @@ def size_in_bytes(model: Pipeline) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in model.model.parameters())
 
 
-MAX_INPUT = 2_000
-RUNS_ENABLED = "export const hasRuns = true;\n"
-"""Served instead of static/runs_enabled.js, so that the header shows the view."""
-MAX_NEW_TOKENS = 48
-"""Tokens that the model of a snapshot may generate: an untrained one never ends."""
-
-
 class TraceBody(Body):
     """A trace by the model of a snapshot."""
 
@@ -130,6 +125,10 @@ class TraceBody(Body):
     input: Annotated[str, Field(max_length=MAX_INPUT)]
     to: Annotated[str, Field(max_length=40)] | None = None
     target: Annotated[str, Field(max_length=MAX_INPUT)] | None = None
+
+
+RUNS_ENABLED = "export const hasRuns = true;\n"
+"""Served instead of static/runs_enabled.js, so that the header shows the view."""
 
 
 def router(submitter: Submitter, root: Path) -> Router:

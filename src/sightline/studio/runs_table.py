@@ -1,8 +1,4 @@
-"""The runs in a folder, by id, and their metrics, read incrementally while a run may be writing them.
-
-A response has the offset after its last complete line and a checksum (`tag`) of the bytes before it. A run that resumes
-from a checkpoint truncates its file: then the tag no longer matches, and the file is sent from the beginning.
-"""
+"""The runs in a folder, by id, and their metrics, read incrementally while a run may be writing them."""
 
 import json
 import math
@@ -26,77 +22,6 @@ from sightline.storage import open_regular
 from sightline.training.metrics import METRICS
 from sightline.training.state import Metric
 
-MAX_BYTES = 2 << 20
-"""Per response; `more` says that there is more to fetch."""
-MAX_FILE_BYTES = 32 << 20
-"""Of a larger file, only the end is sent."""
-TAG_BYTES = 256
-MAX_ENTRIES = 60
-MAX_TEXT = 2_000
-MAX_SAFE_INTEGER = 1 << 53
-
-
-def read_since(path: Path, since: int, tag: str) -> dict[str, object]:
-    """Return the records after an offset; `reset` says that earlier ones are no longer valid."""
-    try:
-        file = open_regular(path)
-    except ModelFileError:  # a link or a pipe
-        file = None
-    if file is None:
-        return {"records": [], "next": 0, "tag": "", "reset": since > 0, "more": False}
-    with file:
-        size = file.seek(0, 2)
-        matches = 0 < since <= size and tag_at(file, since) == tag
-        start = since if matches else max(0, size - MAX_FILE_BYTES)
-        data = read_bytes(file, start, MAX_BYTES)
-        complete = data.rfind(b"\n") + 1
-        if not complete and len(data) == MAX_BYTES:
-            complete = len(data)  # no valid line is that long: skip it
-        end = start + complete
-        records = [record for line in data[:complete].splitlines() if (record := parse_record(line)) is not None]
-        more = len(data) == MAX_BYTES
-        return {
-            "records": records,
-            "next": end,
-            "tag": tag_at(file, end),
-            "reset": since > 0 and not matches,
-            "more": more,
-        }
-
-
-def tag_at(file: FileIO, offset: int) -> str:
-    """Return a checksum of the bytes before an offset."""
-    start = max(0, offset - TAG_BYTES)
-    return f"{zlib.crc32(read_bytes(file, start, offset - start)):08x}"
-
-
-def read_bytes(file: FileIO, start: int, length: int) -> bytes:
-    """Return a slice of a file."""
-    file.seek(start)
-    return file.read(length) or b""
-
-
-def parse_record(line: bytes) -> dict[str, Metric] | None:
-    """Parse a line; numbers that are not finite become null. Return None if it is no record."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):  # an incomplete line, or not UTF-8
-        return None
-    if not isinstance(value, dict) or type(value.get("step")) is not int or not 0 <= value["step"] < MAX_SAFE_INTEGER:
-        return None
-    entries = islice(value.items(), MAX_ENTRIES)
-    return {key[:60]: json_value(entry) for key, entry in entries if entry is None or type(entry) in (int, float, str)}
-
-
-def json_value(value: object) -> Metric:
-    """Return a value that JSON and JavaScript can represent; None for any other."""
-    if isinstance(value, str):
-        return value[:MAX_TEXT]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value if abs(value) <= MAX_SAFE_INTEGER else None
-    return value if isinstance(value, float) and math.isfinite(value) else None
-
-
 MAX_RUNS = 500
 MAX_SNAPSHOTS = 100
 MAX_SETTINGS = 300
@@ -107,6 +32,7 @@ STALLED_SECONDS = 300
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Stamp = tuple[int, int, int]
+"""Time of the last change, size and inode of a file."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +76,8 @@ class RunsTable:
         folder = self.folder(name)
         with self._lock:
             entries = self._run_record(folder)
-        found = {**mapping(entries, "resolved"), "dataset": mapping(entries, "data")}
-        found["environment"] = mapping(entries, "environment")
+        found = {**get_object(entries, "resolved"), "dataset": get_object(entries, "data")}
+        found["environment"] = get_object(entries, "environment")
         return {key[:80]: format_setting(value) for key, value in list(flatten(flatten(found)).items())[:MAX_SETTINGS]}
 
     def steps(self, folder: Path) -> list[int]:
@@ -192,23 +118,23 @@ class RunsTable:
 
     def _card(self, name: str, folder: Path) -> dict[str, object]:
         entries = self._run_record(folder)
-        resolved, outcome = mapping(entries, "resolved"), mapping(entries, "outcome")
-        began, languages = entries.get("began"), mapping(resolved, "data").get("languages")
-        scores = {str(key)[:60]: json_value(value) for key, value in list(mapping(outcome, "scores").items())[:20]}
+        resolved, outcome = get_object(entries, "resolved"), get_object(entries, "outcome")
+        began, languages = entries.get("began"), get_object(resolved, "data").get("languages")
+        scores = {str(key)[:60]: json_value(value) for key, value in list(get_object(outcome, "scores").items())[:20]}
         idle = time.time() - max(stamp_of(folder / file)[0] / 1e9 for file in (METRICS, RUN_RECORD))
         return {
             "id": name,
-            "name": text(folder.name, 120),
-            "task": text(resolved.get("task")),
-            "languages": [text(code, 20) for code in languages[:100]] if isinstance(languages, list) else [],
-            "began": text(began[-1]) if isinstance(began, list) and began else "",
-            "ended": text(outcome.get("ended")),
-            "stop_reason": text(outcome.get("stop_reason")),
+            "name": short_text(folder.name, 120),
+            "task": short_text(resolved.get("task")),
+            "languages": [short_text(code, 20) for code in languages[:100]] if isinstance(languages, list) else [],
+            "began": short_text(began[-1]) if isinstance(began, list) and began else "",
+            "ended": short_text(outcome.get("ended")),
+            "stop_reason": short_text(outcome.get("stop_reason")),
             "state": "ended" if outcome else "training" if idle < STALLED_SECONDS else "stalled",
             "scores": {key: value for key, value in scores.items() if isinstance(value, int | float)},
             "snapshots": self.steps(folder),
             "has_best_model": self.has_model(folder),
-            "best_step": best if type(best := mapping(outcome, "progress").get("best_step")) is int else None,
+            "best_step": best if type(best := get_object(outcome, "progress").get("best_step")) is int else None,
         }
 
 
@@ -232,13 +158,13 @@ def stamp_of(path: Path) -> Stamp:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def mapping(entries: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_object(entries: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an entry that should be an object, or an empty one."""
     found = entries.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def text(value: object, max_length: int = 60) -> str:
+def short_text(value: object, max_length: int = 60) -> str:
     """Return a text, truncated; empty if it is not a text."""
     return value[:max_length] if isinstance(value, str) else ""
 
@@ -252,3 +178,83 @@ def format_setting(value: object) -> str:
             return f"{value[:12]}…"
         return (PurePath(value).name if PurePath(value).is_absolute() else value)[:MAX_VALUE]
     return json.dumps(value, ensure_ascii=False)[:MAX_VALUE]
+
+
+MAX_TEXT = 2_000
+MAX_SAFE_INTEGER = 1 << 53
+
+
+def json_value(value: object) -> Metric:
+    """Return a value that JSON and JavaScript can represent; None for any other."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= MAX_SAFE_INTEGER else None
+    return value if isinstance(value, float) and math.isfinite(value) else None
+
+
+MAX_RESPONSE_BYTES = 2 << 20
+"""Of metrics; `more` says that there is more to fetch."""
+MAX_FILE_BYTES = 32 << 20
+"""Of a larger file, only the end is sent."""
+TAG_BYTES = 256
+"""Bytes of which a tag is the checksum."""
+MAX_ENTRIES = 60
+"""Entries of a record."""
+
+
+def read_since(path: Path, since: int, tag: str) -> dict[str, object]:
+    """Return the records after an offset; `reset` says that earlier ones are no longer valid.
+
+    A response has the offset after its last complete line and a checksum (`tag`) of the bytes before it. A run that
+    resumes from a checkpoint truncates its file: then the tag no longer matches, and the file is sent from the
+    beginning.
+    """
+    try:
+        file = open_regular(path)
+    except ModelFileError:  # a link or a pipe
+        file = None
+    if file is None:
+        return {"records": [], "next": 0, "tag": "", "reset": since > 0, "more": False}
+    with file:
+        size = file.seek(0, 2)
+        matches = 0 < since <= size and tag_at(file, since) == tag
+        start = since if matches else max(0, size - MAX_FILE_BYTES)
+        data = read_bytes(file, start, MAX_RESPONSE_BYTES)
+        complete = data.rfind(b"\n") + 1
+        if not complete and len(data) == MAX_RESPONSE_BYTES:
+            complete = len(data)  # no valid line is that long: skip it
+        end = start + complete
+        records = [record for line in data[:complete].splitlines() if (record := parse_record(line)) is not None]
+        more = len(data) == MAX_RESPONSE_BYTES
+        return {
+            "records": records,
+            "next": end,
+            "tag": tag_at(file, end),
+            "reset": since > 0 and not matches,
+            "more": more,
+        }
+
+
+def tag_at(file: FileIO, offset: int) -> str:
+    """Return a checksum of the bytes before an offset."""
+    start = max(0, offset - TAG_BYTES)
+    return f"{zlib.crc32(read_bytes(file, start, offset - start)):08x}"
+
+
+def read_bytes(file: FileIO, start: int, length: int) -> bytes:
+    """Return a slice of a file."""
+    file.seek(start)
+    return file.read(length) or b""
+
+
+def parse_record(line: bytes) -> dict[str, Metric] | None:
+    """Parse a line; numbers that are not finite become null. Return None if it is no record."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):  # an incomplete line, or not UTF-8
+        return None
+    if not isinstance(value, dict) or type(value.get("step")) is not int or not 0 <= value["step"] < MAX_SAFE_INTEGER:
+        return None
+    entries = islice(value.items(), MAX_ENTRIES)
+    return {key[:60]: json_value(entry) for key, entry in entries if entry is None or type(entry) in (int, float, str)}
