@@ -199,7 +199,7 @@ def test_kill_at_every_call_leaves_no_dataset_or_a_whole_one(tmp_path, corpus):
 
 
 def test_leftovers_of_a_killed_process_are_removed_after_a_while(tmp_path, corpus, monkeypatch):
-    folder = tmp_path / "datasets" / encoded_dataset.fingerprint(corpus, PairEncoder(TOKENIZER))
+    folder = tmp_path / "datasets" / encoded_dataset.name_cache_folder(corpus, PairEncoder(TOKENIZER))
     leftover = folder.with_name(f"{folder.name}.tmp-left")
     leftover.mkdir(parents=True)
     open_dataset(tmp_path / "datasets", corpus, PairEncoder(TOKENIZER))
@@ -232,7 +232,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(encoded_dataset, "MAX_CHUNK_RECORDS", 64)
     monkeypatch.setattr("sightline.data.corpora.corpus.MAX_FINGERPRINTS", 100)
-    monkeypatch.setattr("sightline.data.corpora.files.BLOCK", 1 << 14)
+    monkeypatch.setattr("sightline.data.corpora.files.BLOCK_BYTES", 1 << 14)
 
     def peak(n_lines):
         path = tmp_path / f"{n_lines}.tsv"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from instants import MAY_FORK, told_by_child
 from sightline.data.corpora import files
 from sightline.data.corpora.corpus import Corpus
-from sightline.data.corpora.files import SENTENCES, Counts
+from sightline.data.corpora.files import OUTCOMES, Counts
 from sightline.data.corpora.records import SOURCE_AND_TARGET, TEXT, TURNS
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.encoded_dataset import open_dataset
@@ -188,7 +188,7 @@ def test_running_text_on_one_line_is_split_without_loss(tmp_path):
 def test_work_grows_with_the_length_of_a_line_not_with_its_square(tmp_path, monkeypatch, size):
     """Whatever is cut off a line is never looked at again."""
     lengths, split = [], files.split_long_line
-    monkeypatch.setattr(files, "BLOCK", 1_000)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 1_000)
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 1_000)
     monkeypatch.setattr(files, "split_long_line", lambda line, most: lengths.append(len(line)) or split(line, most))
     read(write(tmp_path, "a.tsv", b"x" * size + b"\ta\nb\tc\n"))
@@ -309,8 +309,8 @@ def test_long_lines_are_never_split_inside_a_character(text, max_bytes):
 
 
 def test_every_outcome_is_reported():
-    counts = Counts(dict.fromkeys(SENTENCES, 1_000))
-    assert len(counts.report()) == len(SENTENCES)
+    counts = Counts(dict.fromkeys(OUTCOMES, 1_000))
+    assert len(counts.report()) == len(OUTCOMES)
     assert counts.report()[0] == "1,000 kept"
     with pytest.raises(KeyError):
         counts.add("unknown")

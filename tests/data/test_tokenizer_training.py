@@ -1,7 +1,4 @@
-"""Training a tokenizer is deterministic, and refuses what it cannot do.
-
-The words of a text, the most frequent first.
-"""
+"""Training a tokenizer is deterministic and refuses what it cannot do, and words are counted, most frequent first."""
 
 import os
 import subprocess
@@ -122,7 +119,7 @@ def test_overlong_words_are_ignored():
 
 
 def test_memory_stays_bounded_and_frequent_words_stay(monkeypatch):
-    monkeypatch.setattr(training, "MAX_COUNTED", 10)
+    monkeypatch.setattr(training, "MAX_COUNTED_WORDS", 10)
     letters = "abcdefghijklmnopqrstuvwxyz"
     counter = WordCounter()
     for letter in letters:

@@ -1,1 +1,8 @@
-"""Files to batches: corpora, tokenizers, encoded datasets. Knows no model."""
+"""Text to batches of ids and back.
+
+    corpora      files to records of texts
+    tokenizers   text to ids and back
+    datasets     records to encoded datasets, and those to batches
+
+Knows no model.
+"""

@@ -1,11 +1,7 @@
 """Built-in corpora: a phrasebook generated from CLDR with `babel`, and the dialogues of the package chatterbot-corpus.
 
-A `Phrase` is a meaning (a date, an amount of money); `text` renders it in a language. Nothing is downloaded, and the
-translations are real, including word order: "March 14, 2026" is "14. März 2026". Every name (of a country, a unit, a
-month) occurs in the training set; the unseen phrases combine them with other numbers, days and names.
-
-A recipe names one as `data.train = "builtin:phrasebook"`. It is written to a file next to the encoded corpora, and read
-like any other.
+A recipe names one as `data.train = "builtin:phrasebook"`. It is written to a file next to the encoded corpora and read
+like any other. Nothing is downloaded.
 """
 
 import datetime
@@ -54,7 +50,7 @@ FIRST_YEAR, LAST_YEAR = 1950, 2049
 
 @dataclass(frozen=True)
 class Phrase:
-    """A meaning: the kind of phrase, and its values."""
+    """A meaning (a date, an amount of money): the kind of phrase, and its values."""
 
     kind: str
     values: tuple[str | int, ...]
@@ -70,7 +66,7 @@ class Phrase:
         return int(self.values[0]) if self.kind.startswith("date") else None
 
     def text(self, language: str) -> str:
-        """Return the text in a language, with plain spaces."""
+        """Render it in a language, with plain spaces and real word order: "March 14, 2026" is "14. März 2026"."""
         return " ".join(FORMATTERS[self.kind](locale_of(language), *self.values).split())
 
 
@@ -130,44 +126,13 @@ FORMATTERS: dict[str, Callable[..., str]] = {
 }
 
 
-def bare_names() -> list[Phrase]:
-    """Return every bare name."""
-    return [Phrase("country", (code,)) for code in COUNTRIES] + [
-        Phrase("language", (code,)) for code in NAMED_LANGUAGES
-    ]
-
-
-def draw_phrase(rng: random.Random) -> Phrase:
-    """Draw a random phrase."""
-    kind = rng.choice([kind for kind in FORMATTERS if kind not in ("country", "language")])
-    if kind.startswith("date"):
-        first = datetime.date(rng.randint(FIRST_YEAR, LAST_YEAR), 1, 1)
-        day = first + datetime.timedelta(days=rng.randrange(365))
-        return Phrase(kind, (day.year, day.month, day.day, "full" if kind == "date_full" else "long"))
-    if kind == "time":
-        return Phrase(kind, (rng.randrange(24), rng.randrange(60)))
-    if kind == "distance":
-        return Phrase(kind, (rng.choice(list(TIME_UNITS)), rng.choice([-1, 1]) * rng.randint(2, 99)))
-    if kind == "money":
-        return Phrase(kind, (rng.randint(1, 99_999), rng.choice(CURRENCIES)))
-    if kind == "amount":
-        return Phrase(kind, (rng.randint(1, 999), rng.choice(UNITS)))
-    return Phrase(kind, tuple(rng.sample(COUNTRIES if kind == "countries" else NAMED_LANGUAGES, rng.randint(2, 3))))
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A sentence and its translation."""
-
-    source: str
-    target: str
-    source_language: str
-    target_language: str
-
-
 @dataclass(frozen=True)
 class Phrasebook:
-    """Training and unseen phrases: no text of an unseen phrase is in the training set, in any language."""
+    """Training and unseen phrases: no text of an unseen phrase is in the training set, in any language.
+
+    Every name (of a country, a unit, a month) occurs in the training set; the unseen phrases combine them with other
+    numbers, days and names.
+    """
 
     train: tuple[Phrase, ...]
     unseen: tuple[Phrase, ...]
@@ -201,9 +166,44 @@ def make_phrasebook(
     return Phrasebook(tuple(train), tuple(unseen))
 
 
+def bare_names() -> list[Phrase]:
+    """Return every bare name."""
+    return [Phrase("country", (code,)) for code in COUNTRIES] + [
+        Phrase("language", (code,)) for code in NAMED_LANGUAGES
+    ]
+
+
+def draw_phrase(rng: random.Random) -> Phrase:
+    """Draw a random phrase."""
+    kind = rng.choice([kind for kind in FORMATTERS if kind not in ("country", "language")])
+    if kind.startswith("date"):
+        first = datetime.date(rng.randint(FIRST_YEAR, LAST_YEAR), 1, 1)
+        day = first + datetime.timedelta(days=rng.randrange(365))
+        return Phrase(kind, (day.year, day.month, day.day, "full" if kind == "date_full" else "long"))
+    if kind == "time":
+        return Phrase(kind, (rng.randrange(24), rng.randrange(60)))
+    if kind == "distance":
+        return Phrase(kind, (rng.choice(list(TIME_UNITS)), rng.choice([-1, 1]) * rng.randint(2, 99)))
+    if kind == "money":
+        return Phrase(kind, (rng.randint(1, 99_999), rng.choice(CURRENCIES)))
+    if kind == "amount":
+        return Phrase(kind, (rng.randint(1, 999), rng.choice(UNITS)))
+    return Phrase(kind, tuple(rng.sample(COUNTRIES if kind == "countries" else NAMED_LANGUAGES, rng.randint(2, 3))))
+
+
 def directions(languages: Sequence[str] = LANGUAGES) -> list[tuple[str, str]]:
     """Return every translation direction: (source, target)."""
     return [(source, target) for source in languages for target in languages if source != target]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+    source_language: str
+    target_language: str
 
 
 def translations(phrases: Iterable[Phrase], languages: Sequence[str] = LANGUAGES) -> Iterator[Pair]:
@@ -214,28 +214,16 @@ def translations(phrases: Iterable[Phrase], languages: Sequence[str] = LANGUAGES
             yield Pair(texts[source], texts[target], source, target)
 
 
-PREFIX = "builtin:"
 N_TRAIN, N_UNSEEN, SEED = 8_000, 500, 0
+"""Phrases of the demo, and the seed they are drawn with."""
+
 DIRECTIONS_PER_PHRASE = 8
 """Of thirty: enough to generalize to the others."""
-
-EXCLUDED = {"tech_support.yml"}
-"""Half of the package's dialogues, all on one topic."""
 
 
 def phrasebook() -> Phrasebook:
     """Return the training and validation phrases of the demo."""
     return make_phrasebook(n_train=N_TRAIN, n_unseen=N_UNSEEN, seed=SEED)
-
-
-def phrase_lines(phrases: tuple[Phrase, ...], *, per_phrase: int) -> Iterator[str]:
-    """Yield each phrase in some directions: source, target, target language."""
-    ways = directions()
-    for number, phrase in enumerate(phrases):
-        texts = {language: phrase.text(language) for language in LANGUAGES}
-        for way in permutation(len(ways), SEED, number)[:per_phrase].tolist():
-            source, target = ways[way]
-            yield f"{texts[source]}\t{texts[target]}\t{target}"
 
 
 def training_phrases() -> Iterator[str]:
@@ -248,6 +236,20 @@ def validation_phrases() -> Iterator[str]:
     return phrase_lines(phrasebook().unseen, per_phrase=1)
 
 
+def phrase_lines(phrases: tuple[Phrase, ...], *, per_phrase: int) -> Iterator[str]:
+    """Yield each phrase in some directions: source, target, target language."""
+    ways = directions()
+    for number, phrase in enumerate(phrases):
+        texts = {language: phrase.text(language) for language in LANGUAGES}
+        for way in permutation(len(ways), SEED, number)[:per_phrase].tolist():
+            source, target = ways[way]
+            yield f"{texts[source]}\t{texts[target]}\t{target}"
+
+
+EXCLUDED_DIALOGUES = {"tech_support.yml"}
+"""Half of the package's dialogues, all on one topic."""
+
+
 def chatterbot_dialogues() -> Iterator[str]:
     """Yield the English dialogues of the package chatterbot-corpus."""
     if find_spec("chatterbot_corpus") is None:
@@ -258,13 +260,17 @@ def chatterbot_dialogues() -> Iterator[str]:
     import yaml
 
     folder = files("chatterbot_corpus") / "data" / "english"
-    entries = sorted((entry for entry in folder.iterdir() if entry.name not in EXCLUDED), key=lambda entry: entry.name)
+    entries = sorted(
+        (entry for entry in folder.iterdir() if entry.name not in EXCLUDED_DIALOGUES), key=lambda entry: entry.name
+    )
     for entry in entries:
         for turns in yaml.safe_load(entry.read_text(encoding="utf-8"))["conversations"]:
             yield json.dumps({"turns": [str(turn) for turn in turns]}, ensure_ascii=False)
 
 
-SOURCES: dict[str, tuple[str, Callable[[], Iterator[str]], Callable[[], Iterator[str]] | None]] = {
+BUILTIN_PREFIX = "builtin:"
+
+BUILTIN_CORPORA: dict[str, tuple[str, Callable[[], Iterator[str]], Callable[[], Iterator[str]] | None]] = {
     "phrasebook": (".tsv", training_phrases, validation_phrases),
     "chatterbot": (".jsonl", chatterbot_dialogues, None),
 }
@@ -273,21 +279,23 @@ SOURCES: dict[str, tuple[str, Callable[[], Iterator[str]], Callable[[], Iterator
 
 def resolve_builtin(root: Path, data: DataSettings) -> DataSettings:
     """Replace a built-in corpus by files in `root`, written if they do not exist."""
-    if not data.train.startswith(PREFIX):
+    if not data.train.startswith(BUILTIN_PREFIX):
         return data
-    name = data.train.removeprefix(PREFIX)
-    if name not in SOURCES:
-        raise SettingsError(f"data.train: there is no built-in corpus {name[:40]!r}, only {one_of(SOURCES, name)}")
-    suffix, train, valid = SOURCES[name]
+    name = data.train.removeprefix(BUILTIN_PREFIX)
+    if name not in BUILTIN_CORPORA:
+        raise SettingsError(
+            f"data.train: there is no built-in corpus {name[:40]!r}, only {one_of(BUILTIN_CORPORA, name)}"
+        )
+    suffix, train, valid = BUILTIN_CORPORA[name]
     own_valid = None if data.valid is None else str(data.files("valid")[0])
-    found = replace(data, folder=None, train=str(write(root, f"{name}-train", suffix, train)), valid=own_valid)
+    found = replace(data, folder=None, train=str(write_corpus(root, f"{name}-train", suffix, train)), valid=own_valid)
     if valid is not None and own_valid is None:
-        found = replace(found, valid=str(write(root, f"{name}-valid", suffix, valid)))
+        found = replace(found, valid=str(write_corpus(root, f"{name}-valid", suffix, valid)))
     return found
 
 
-def write(root: Path, name: str, suffix: str, lines: Callable[[], Iterator[str]]) -> Path:
-    """Write lines to a file named by its content hash, and return its path."""
+def write_corpus(root: Path, name: str, suffix: str, lines: Callable[[], Iterator[str]]) -> Path:
+    """Write lines to a file whose name contains their hash, and return its path."""
     data = "".join(f"{line}\n" for line in lines()).encode("utf-8")
     path = root / f"{name}-{sha256(data).hexdigest()[:12]}{suffix}"
     try:

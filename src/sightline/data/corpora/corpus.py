@@ -27,66 +27,6 @@ from sightline.data.corpora.records import LISTS, SOURCE_AND_TARGET, SOURCE_TARG
 from sightline.data.corpora.settings import DataSettings, Format, Part
 from sightline.errors import InputError, SettingsError
 
-PUNCTUATION = re.compile(r"[^\w\s'’]|_")
-
-
-def format_context(turns: Sequence[str], *, context_turns: int) -> str:
-    """Return the last `context_turns` turns, oldest first, one per line; line breaks within a turn become spaces."""
-    return "\n".join(" ".join(turn.splitlines()) for turn in turns[-context_turns:])
-
-
-def casual_variants(turns: Sequence[str]) -> list[str]:
-    """Return the turns with those of the user as people type them in a chat: lower case, without punctuation.
-
-    User turns are the last and every second one before it; the others are the model's own, which it reads as it wrote
-    them. A turn of nothing but punctuation stays.
-    """
-    casual = list(turns)
-    for at in range(len(turns) - 1, -1, -2):
-        casual[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
-    return casual
-
-
-MAX_FINGERPRINTS = 1_000_000
-"""Distinct records that duplicates are compared with: memory stays bounded, however large the corpus."""
-
-
-def clean(
-    records: Iterable[Record], *, pairs: bool, drop_duplicates: bool, drop_identical: bool, counts: Counts
-) -> Iterator[Record]:
-    """Yield the usable records; with `pairs`, look for pairs with identical sides."""
-    seen: set[bytes] = set()
-    for record in records:
-        if outcome := blank_outcome(record):
-            counts.add(outcome)
-            continue
-        if pairs and record.fields[0] == record.fields[1]:
-            counts.add("copies_dropped" if drop_identical else "copies")
-            if drop_identical:
-                continue
-        digest = fingerprint(record)
-        if digest in seen:
-            counts.add("duplicates_dropped" if drop_duplicates else "duplicates")
-            if drop_duplicates:
-                continue
-        elif len(seen) < MAX_FINGERPRINTS:
-            seen.add(digest)
-        counts.add("kept")
-        yield record
-
-
-def blank_outcome(record: Record) -> str | None:
-    """Return the outcome to count for a blank or half-blank record, or None."""
-    blank = [not "".join(field).strip() for field in record.fields]
-    if not any(blank):
-        return None
-    return "blank" if all(blank) else "half_blank"
-
-
-def fingerprint(record: Record) -> bytes:
-    """Return a short hash of the text."""
-    return blake2b(repr(record.fields).encode("utf-8"), digest_size=8).digest()
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -94,7 +34,7 @@ class Corpus:
 
     settings: DataSettings
     fields: tuple[str, ...]
-    """Fields of a record: one of the tuples of `record`."""
+    """Fields of a record: one of the tuples of `records.py`."""
     part: Part = "train"
     unit: Unit = "chunk"
     """Records of running text: chunks of documents, or lines."""
@@ -185,6 +125,47 @@ class Corpus:
         return (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if self.fields == TURNS else rows
 
 
+MAX_FINGERPRINTS = 1_000_000
+"""Distinct records that duplicates are compared with: memory stays bounded, however large the corpus."""
+
+
+def clean(
+    records: Iterable[Record], *, pairs: bool, drop_duplicates: bool, drop_identical: bool, counts: Counts
+) -> Iterator[Record]:
+    """Yield the usable records; with `pairs`, look for pairs with identical sides."""
+    seen: set[bytes] = set()
+    for record in records:
+        if outcome := blank_outcome(record):
+            counts.add(outcome)
+            continue
+        if pairs and record.fields[0] == record.fields[1]:
+            counts.add("copies_dropped" if drop_identical else "copies")
+            if drop_identical:
+                continue
+        digest = hash_record(record)
+        if digest in seen:
+            counts.add("duplicates_dropped" if drop_duplicates else "duplicates")
+            if drop_duplicates:
+                continue
+        elif len(seen) < MAX_FINGERPRINTS:
+            seen.add(digest)
+        counts.add("kept")
+        yield record
+
+
+def blank_outcome(record: Record) -> str | None:
+    """Return the outcome to count for a blank or half-blank record, or None."""
+    blank = [not "".join(field).strip() for field in record.fields]
+    if not any(blank):
+        return None
+    return "blank" if all(blank) else "half_blank"
+
+
+def hash_record(record: Record) -> bytes:
+    """Return a short hash of the fields, to recognize duplicates."""
+    return blake2b(repr(record.fields).encode("utf-8"), digest_size=8).digest()
+
+
 def reply_pairs(dialogues: Iterable[Record], *, context_turns: int, casual: bool, counts: Counts) -> Iterator[Record]:
     r"""Yield every turn of a dialogue but the first as a target, with the turns before it, joined by \n, as its source.
 
@@ -202,3 +183,23 @@ def reply_pairs(dialogues: Iterable[Record], *, context_turns: int, casual: bool
             )
             if casual_source != source:
                 yield record._replace(fields=(casual_source, turns[at]), key=turns[0])
+
+
+def format_context(turns: Sequence[str], *, context_turns: int) -> str:
+    """Return the last `context_turns` turns, oldest first, one per line; line breaks within a turn become spaces."""
+    return "\n".join(" ".join(turn.splitlines()) for turn in turns[-context_turns:])
+
+
+PUNCTUATION = re.compile(r"[^\w\s'’]|_")
+
+
+def casual_variants(turns: Sequence[str]) -> list[str]:
+    """Return the turns with those of the user as people type them in a chat: lower case, without punctuation.
+
+    User turns are the last and every second one before it; the others are the model's own, which it reads as it wrote
+    them. A turn of nothing but punctuation stays.
+    """
+    casual = list(turns)
+    for at in range(len(turns) - 1, -1, -2):
+        casual[at] = " ".join(PUNCTUATION.sub(" ", turns[at].lower()).split()) or turns[at]
+    return casual

@@ -1,9 +1,7 @@
 """Read the lines of a file, plain or gzip, block by block; every anomaly that is not refused is counted.
 
-Anything unreadable (missing, a folder, a pipe, without permission, damaged gzip, a gzip bomb) is refused.
-
-Other Unicode line breaks stay in their line: splitting there would misalign the two sides of a parallel corpus. However
-long a line is, no more than `MAX_LINE_BYTES` of it are in memory.
+Anything unreadable (missing, a folder, a pipe, without permission, damaged gzip, a gzip bomb) is refused. However long
+a line is, no more than `MAX_LINE_BYTES` of it are in memory.
 """
 
 import gzip
@@ -18,7 +16,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from sightline.errors import InputError
 
-SENTENCES = {
+OUTCOMES = {
     "kept": "kept",
     "blank": "blank, dropped",
     "half_blank": "with one blank side, dropped",
@@ -36,7 +34,7 @@ SENTENCES = {
     "long_skipped": "longer than max_length, dropped",
     "long_cut": "longer than max_length, truncated",
 }
-"""The documented outcomes; anything refused is an error with its line, never a count."""
+"""The documented outcomes, as reported; anything refused is an error with its line, never a count."""
 
 
 class Counts:
@@ -49,7 +47,7 @@ class Counts:
 
     def add(self, name: str, count: int = 1) -> None:
         """Count an outcome; it must be a documented one."""
-        if name not in SENTENCES:
+        if name not in OUTCOMES:
             raise KeyError(name)
         self._counts[name] += count
 
@@ -57,22 +55,12 @@ class Counts:
         return self._counts[name]
 
     def to_mapping(self) -> dict[str, int]:
-        """Return the counts above zero, in the order of `SENTENCES`."""
-        return {name: self._counts[name] for name in SENTENCES if self._counts[name]}
+        """Return the counts above zero, in the order of `OUTCOMES`."""
+        return {name: self._counts[name] for name in OUTCOMES if self._counts[name]}
 
     def report(self) -> list[str]:
         """Return a line for each outcome that occurred."""
-        return [f"{count:,} {SENTENCES[name]}" for name, count in self.to_mapping().items()]
-
-
-BLOCK = 1 << 20
-GZIP_MAGIC = b"\x1f\x8b"
-
-MAX_COMPRESSION_RATIO = 200
-"""How many times its size a gzip file may expand to: text reaches 3 to 20, a bomb 1,000."""
-
-MIN_EXPANSION_LIMIT = 64 << 20
-"""Bytes that any gzip file may expand to, so that a small repetitive file is no bomb."""
+        return [f"{count:,} {OUTCOMES[name]}" for name, count in self.to_mapping().items()]
 
 
 class Location(NamedTuple):
@@ -90,80 +78,9 @@ def display_path(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", errors="replace")
 
 
-def read_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the contents of a file, decompressed if it is gzip."""
-    require_file(path)
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(GZIP_MAGIC))
-            file.seek(0)
-            if magic == GZIP_MAGIC:
-                yield from decompress(file, path)
-                return
-            if magic and path.suffix.lower() == ".gz":
-                raise InputError(
-                    f"{display_path(path)}: this is not gzip, despite its name: compress it again or rename it"
-                )
-            while block := file.read(BLOCK):
-                yield block
-    except OSError as error:
-        raise InputError(f"{display_path(path)}: cannot read this file: {error.strerror or error}") from None
-
-
-def decompress(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the contents of a gzip file, refusing implausible compression ratios."""
-    limit = max(MIN_EXPANSION_LIMIT, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
-    total = 0
-    try:
-        with gzip.GzipFile(fileobj=file) as contents:
-            while block := contents.read(BLOCK):
-                total += len(block)
-                if total > limit:
-                    raise InputError(
-                        f"{display_path(path)}: this gzip file expands to more than {MAX_COMPRESSION_RATIO} times its "
-                        "size: if that is intended, decompress it and give the plain file"
-                    )
-                yield block
-    except EOFError:
-        raise InputError(f"{display_path(path)}: this gzip file is truncated: copy or download it again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            f"{display_path(path)}: this gzip file is damaged ({error}): copy or download it again"
-        ) from None
-
-
-def require_file(path: Path) -> None:
-    """Refuse anything but a regular file, before opening it could block forever."""
-    name = display_path(path)
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise InputError(f"{name}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name}: cannot read this file: {getattr(error, 'strerror', None) or error}") from None
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{name}: this is a folder: give a file in it")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{name}: this is a pipe or device: a corpus is read more than once, so save it to a file")
-
-
 MAX_LINE_BYTES = 1 << 20
 
-LINE_BREAKS = re.compile(rb"\r\n|\n|\r")
-CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-UTF8_BOM = b"\xef\xbb\xbf"
-OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-
 OnBadUTF8 = Literal["refuse", "replace", "skip"]
-
-
-class LinePart(NamedTuple):
-    """A line, or part of a line that is too long."""
-
-    number: int
-    data: bytes
-    ends: bool
-    """Whether this is the last part of its line."""
 
 
 class Line(NamedTuple):
@@ -200,6 +117,19 @@ def read_line_parts(path: Path, *, on_bad_utf8: OnBadUTF8, counts: Counts) -> It
         yield Line(part.number, text, too_long=not part.ends)
 
 
+LINE_BREAKS = re.compile(rb"\r\n|\n|\r")
+"""Other Unicode line breaks stay in their line: splitting there would misalign the two sides of a parallel corpus."""
+
+
+class LinePart(NamedTuple):
+    """A line, or part of a line that is too long."""
+
+    number: int
+    data: bytes
+    ends: bool
+    """Whether this is the last part of its line."""
+
+
 def split_lines(data: Iterable[bytes], *, max_bytes: int) -> Iterator[LinePart]:
     """Split blocks of bytes into lines, and lines longer than `max_bytes` into parts."""
     number, rest, after_return = 1, b"", False
@@ -233,6 +163,10 @@ def split_long_line(line: bytes, max_bytes: int) -> list[bytes]:
     return [*parts, line[start:] if start else line]
 
 
+UTF8_BOM = b"\xef\xbb\xbf"
+OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+
+
 def strip_bom(data: Iterator[bytes], path: Path, counts: Counts) -> Iterator[bytes]:
     """Strip the UTF-8 byte order mark, refusing those of other encodings."""
     first = next(data, b"")
@@ -244,6 +178,9 @@ def strip_bom(data: Iterator[bytes], path: Path, counts: Counts) -> Iterator[byt
     if first:
         yield first
     yield from data
+
+
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def decode_line(data: bytes, location: Location, *, on_bad_utf8: OnBadUTF8, counts: Counts) -> str | None:
@@ -265,3 +202,73 @@ def decode_line(data: bytes, location: Location, *, on_bad_utf8: OnBadUTF8, coun
     if CONTROLS.search(text):
         counts.add("controls")
     return text
+
+
+BLOCK_BYTES = 1 << 20
+"""Bytes read at once."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the contents of a file, decompressed if it is gzip."""
+    require_file(path)
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(GZIP_MAGIC))
+            file.seek(0)
+            if magic == GZIP_MAGIC:
+                yield from decompress(file, path)
+                return
+            if magic and path.suffix.lower() == ".gz":
+                raise InputError(
+                    f"{display_path(path)}: this is not gzip, despite its name: compress it again or rename it"
+                )
+            while block := file.read(BLOCK_BYTES):
+                yield block
+    except OSError as error:
+        raise InputError(f"{display_path(path)}: cannot read this file: {error.strerror or error}") from None
+
+
+MAX_COMPRESSION_RATIO = 200
+"""How many times its size a gzip file may expand to: text reaches 3 to 20, a bomb 1,000."""
+
+MIN_EXPANSION_LIMIT = 64 << 20
+"""Bytes that any gzip file may expand to, so that a small repetitive file is no bomb."""
+
+
+def decompress(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield the contents of a gzip file, refusing implausible compression ratios."""
+    limit = max(MIN_EXPANSION_LIMIT, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
+    total = 0
+    try:
+        with gzip.GzipFile(fileobj=file) as contents:
+            while block := contents.read(BLOCK_BYTES):
+                total += len(block)
+                if total > limit:
+                    raise InputError(
+                        f"{display_path(path)}: this gzip file expands to more than {MAX_COMPRESSION_RATIO} times its "
+                        "size: if that is intended, decompress it and give the plain file"
+                    )
+                yield block
+    except EOFError:
+        raise InputError(f"{display_path(path)}: this gzip file is truncated: copy or download it again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"{display_path(path)}: this gzip file is damaged ({error}): copy or download it again"
+        ) from None
+
+
+def require_file(path: Path) -> None:
+    """Refuse anything but a regular file, before opening it could block forever."""
+    name = display_path(path)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: cannot read this file: {getattr(error, 'strerror', None) or error}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{name}: this is a folder: give a file in it")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{name}: this is a pipe or device: a corpus is read more than once, so save it to a file")

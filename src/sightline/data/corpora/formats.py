@@ -1,8 +1,4 @@
-"""The formats of a corpus: parallel files, TSV, JSON Lines, and running text.
-
-A document is read in chunks of whole lines, so that one of any size fits into memory; or line by line, for
-next-sentence prediction.
-"""
+"""The formats of a corpus: parallel files, TSV, JSON Lines, and running text, each read as records."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -154,7 +150,7 @@ def get_field(entries: dict[str, object], key: str, field: str, location: Locati
     value = entries[key]
     if field in LISTS:
         return (
-            tuple(item_text(item, key, location) for item in value)
+            tuple(get_item_text(item, key, location) for item in value)
             if isinstance(value, list)
             else refuse_type(key, "a list", location)
         )
@@ -163,7 +159,7 @@ def get_field(entries: dict[str, object], key: str, field: str, location: Locati
     return value if isinstance(value, str) else refuse_type(key, "text", location)
 
 
-def item_text(item: object, key: str, location: Location) -> str:
+def get_item_text(item: object, key: str, location: Location) -> str:
     """Return the text of a list item: a string, or the `content` of a chat message."""
     content = item.get("content") if isinstance(item, dict) else item
     return (
@@ -203,9 +199,6 @@ def repair_surrogates(value: Field, location: Location, *, on_bad_utf8: OnBadUTF
     return value
 
 
-MAX_CHUNK, MIN_CHUNK = 1 << 13, 1 << 7
-"""Characters after which a chunk ends with its line; a hundredth of a small file, so that it can be split."""
-
 Unit = Literal["chunk", "line"]
 DocumentSeparator = Literal["blank", "line", "file"]
 
@@ -213,18 +206,18 @@ DocumentSeparator = Literal["blank", "line", "file"]
 def read_text(
     path: Path, *, unit: Unit, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
 ) -> Iterator[Record]:
-    """Yield the chunks, or the lines, of every document; the last of each has `ends` set."""
-    lines = text_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
+    """Yield the chunks, or the lines, of every document; the last of each has `ends` set.
+
+    A document is read in chunks of whole lines, so that one of any size fits into memory; or line by line, for
+    next-sentence prediction.
+    """
+    lines = read_document_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
     return mark_ends(lines if unit == "line" else join_lines(lines, chunk_size=chunk_size_for(path)))
 
 
-def chunk_size_for(path: Path) -> int:
-    """Return the approximate chunk size of a file, in characters."""
-    require_file(path)
-    return max(MIN_CHUNK, min(MAX_CHUNK, path.stat().st_size // 100))
-
-
-def text_lines(path: Path, *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts) -> Iterator[Record]:
+def read_document_lines(
+    path: Path, *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
     """Yield the lines, numbered by document; blank lines are kept only where the whole file is one document."""
     document = 0
     in_document = in_line = False
@@ -266,6 +259,16 @@ def join_lines(lines: Iterator[Record], *, chunk_size: int) -> Iterator[Record]:
         size += len(text) + 1
     if first is not None:
         yield first._replace(fields=("\n".join(texts),))
+
+
+MAX_CHUNK, MIN_CHUNK = 1 << 13, 1 << 7
+"""Characters after which a chunk ends with its line; a hundredth of a small file, so that it can be split."""
+
+
+def chunk_size_for(path: Path) -> int:
+    """Return the approximate chunk size of a file, in characters."""
+    require_file(path)
+    return max(MIN_CHUNK, min(MAX_CHUNK, path.stat().st_size // 100))
 
 
 def mark_ends(parts: Iterator[Record]) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""One record of a corpus: its texts and labels, with the file and line they come from."""
+"""The records of a corpus: texts and labels with the file and line they come from, and the ids of the labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -13,9 +13,6 @@ from jaxtyping import Bool, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
-IGNORE_INDEX = -100
-"""Marks positions of `TaggedBatch.labels` without a label, which are left out of the loss."""
-
 SomeBatch = TypeVar("SomeBatch", bound="Batch")
 Rows = Sequence[Int[ndarray, "..."]]
 
@@ -82,54 +79,6 @@ class TextBatch(Batch):
 
 
 @dataclass(frozen=True)
-class MaskedBatch(Batch):
-    """Texts, or pairs of texts, with masked tokens to predict."""
-
-    inputs: Int[Tensor, "B T"]
-    lengths: Int[Tensor, "B"]
-    segments: Int[Tensor, "B T"]
-    selected: Bool[Tensor, "B T"]
-    """True where the original token is to be predicted."""
-    targets: Int[Tensor, " selected"]
-    """The original ids at those positions, row by row."""
-    not_next: Int[Tensor, "B"] | None = None
-    """Next-sentence label: 0 if the second text follows the first, 1 if not (as in BERT)."""
-
-
-@dataclass(frozen=True)
-class LabeledBatch(Batch):
-    """Texts, or pairs of texts, with a class each (sequence classification)."""
-
-    inputs: Int[Tensor, "B T"]
-    lengths: Int[Tensor, "B"]
-    segments: Int[Tensor, "B T"]
-    labels: Int[Tensor, "B"]
-
-    @classmethod
-    def of(cls, bert_inputs: "BertInputs", labels: Int[ndarray, " n"], *, pad_id: int) -> "LabeledBatch":
-        """Pad the inputs."""
-        inputs, lengths = pad(bert_inputs.ids, pad_id=pad_id)
-        segments, _ = pad(bert_inputs.segments, pad_id=0)
-        return cls(inputs, lengths, segments, torch.from_numpy(np.array(labels, dtype=np.int64)))
-
-
-@dataclass(frozen=True)
-class TaggedBatch(Batch):
-    """Texts with a class for each word, at its first token (token classification)."""
-
-    inputs: Int[Tensor, "B T"]
-    lengths: Int[Tensor, "B"]
-    labels: Int[Tensor, "B T"]
-
-    @classmethod
-    def of(cls, texts: Rows, tags: Rows, *, pad_id: int, cls_id: int, sep_id: int) -> "TaggedBatch":
-        """Add [CLS] and [SEP] and pad; tags are label + 1, or 0 where there is none (as stored)."""
-        inputs, lengths = pad([np.concatenate([[cls_id], row, [sep_id]]) for row in texts], pad_id=pad_id)
-        tag_grid, _ = pad([np.concatenate([[0], row, [0]]) for row in tags], pad_id=0)
-        return cls(inputs, lengths, torch.where(tag_grid > 0, tag_grid - 1, IGNORE_INDEX))
-
-
-@dataclass(frozen=True)
 class BertInputs:
     """BERT inputs, [CLS] A [SEP] or [CLS] A [SEP] B [SEP], with the segment (0 or 1) of each token."""
 
@@ -163,6 +112,58 @@ def truncate_pair(
     room = max(0, max_length - 3)
     for_first = min(len(first), max(room - room // 2, room - len(second)))
     return first[:for_first], second[: room - for_first]
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """Texts, or pairs of texts, with masked tokens to predict."""
+
+    inputs: Int[Tensor, "B T"]
+    lengths: Int[Tensor, "B"]
+    segments: Int[Tensor, "B T"]
+    selected: Bool[Tensor, "B T"]
+    """True where the original token is to be predicted."""
+    targets: Int[Tensor, " selected"]
+    """The original ids at those positions, row by row."""
+    not_next: Int[Tensor, "B"] | None = None
+    """Next-sentence label: 0 if the second text follows the first, 1 if not (as in BERT)."""
+
+
+@dataclass(frozen=True)
+class LabeledBatch(Batch):
+    """Texts, or pairs of texts, with a class each (sequence classification)."""
+
+    inputs: Int[Tensor, "B T"]
+    lengths: Int[Tensor, "B"]
+    segments: Int[Tensor, "B T"]
+    labels: Int[Tensor, "B"]
+
+    @classmethod
+    def of(cls, bert_inputs: BertInputs, labels: Int[ndarray, " n"], *, pad_id: int) -> "LabeledBatch":
+        """Pad the inputs."""
+        inputs, lengths = pad(bert_inputs.ids, pad_id=pad_id)
+        segments, _ = pad(bert_inputs.segments, pad_id=0)
+        return cls(inputs, lengths, segments, torch.from_numpy(np.array(labels, dtype=np.int64)))
+
+
+IGNORE_INDEX = -100
+"""Marks positions of `TaggedBatch.labels` without a label, which are left out of the loss."""
+
+
+@dataclass(frozen=True)
+class TaggedBatch(Batch):
+    """Texts with a class for each word, at its first token (token classification)."""
+
+    inputs: Int[Tensor, "B T"]
+    lengths: Int[Tensor, "B"]
+    labels: Int[Tensor, "B T"]
+
+    @classmethod
+    def of(cls, texts: Rows, tags: Rows, *, pad_id: int, cls_id: int, sep_id: int) -> "TaggedBatch":
+        """Add [CLS] and [SEP] and pad; tags are label + 1, or 0 where there is none (as stored)."""
+        inputs, lengths = pad([np.concatenate([[cls_id], row, [sep_id]]) for row in texts], pad_id=pad_id)
+        tag_grid, _ = pad([np.concatenate([[0], row, [0]]) for row in tags], pad_id=0)
+        return cls(inputs, lengths, torch.where(tag_grid > 0, tag_grid - 1, IGNORE_INDEX))
 
 
 def pad(

@@ -20,6 +20,96 @@ from sightline.data.datasets.stateless_random import permutation, random_bits
 from sightline.data.tokenizers.tokenizer import Tokenizer
 from sightline.errors import InputError, SettingsError
 
+IS_NEXT, NEGATIVE, OFFSET = 3, 4, 8
+"""Independent random streams; 1 and 2 belong to batching, 5 to 7 to masking."""
+
+
+class LazyBatches(Sequence[Batch]):
+    """The batches of one epoch, each built when accessed."""
+
+    def __init__(self, epoch: Epoch, build: Callable[[Int[ndarray, " some"]], Batch]) -> None:
+        self._epoch, self._build = epoch, build
+
+    def __len__(self) -> int:
+        return len(self._epoch)
+
+    @overload
+    def __getitem__(self, position: int) -> Batch: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Batch]: ...
+    def __getitem__(self, position: int | slice) -> Batch | list[Batch]:
+        if isinstance(position, slice):
+            return [self[at] for at in range(*position.indices(len(self)))]
+        return self._build(self._epoch[position])
+
+    @property
+    def sizes(self) -> Int[ndarray, " batches"]:
+        """Tokens of every batch, counting padding."""
+        return self._epoch.sizes
+
+    @property
+    def padding_share(self) -> float:
+        """Fraction of the batches that is padding."""
+        return self._epoch.padding_share
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """An endless supply of batches, one epoch at a time."""
+
+    def epoch(self, epoch: int) -> LazyBatches:
+        """Return the batches of one pass over the examples."""
+        ...
+
+
+@dataclass(frozen=True)
+class RankSlice:
+    """The slice of every batch that this rank reads, with the batch size and the seed of the order."""
+
+    settings: BatchSettings
+    seed: int
+    rank: int = 0
+    world_size: int = 1
+
+    def batches(self, lengths: Int[ndarray, "..."]) -> Batches:
+        """Batch examples of these lengths."""
+        return Batches(lengths, self.settings, seed=self.seed, rank=self.rank, world_size=self.world_size)
+
+
+class PairBatchSource:
+    """Source and target pairs."""
+
+    def __init__(
+        self,
+        dataset: EncodedDataset,
+        examples: Int[ndarray, " n"],
+        rank_slice: RankSlice,
+        *,
+        source: Tokenizer,
+        target: Tokenizer,
+    ) -> None:
+        self._dataset, self._examples = dataset, examples
+        self._source_pad = require_id(source.pad_id, "padding")
+        self._pad, self._start = require_id(target.pad_id, "padding"), require_id(target.start_id, "start")
+        self._end = require_id(target.end_id, "end")
+        # Targets are read after the start token.
+        self._batches = rank_slice.batches(dataset.lengths[examples] + np.array([0, 1]))
+
+    def epoch(self, epoch: int) -> LazyBatches:
+        """Return the batches of one pass over the examples."""
+        return LazyBatches(self._batches.epoch(epoch), self._batch)
+
+    def _batch(self, numbers: Int[ndarray, " some"]) -> PairBatch:
+        examples = self._examples[numbers]
+        return PairBatch.of(
+            self._dataset.sequences(examples, 0),
+            self._dataset.sequences(examples, 1),
+            source_pad_id=self._source_pad,
+            pad_id=self._pad,
+            start_id=self._start,
+            end_id=self._end,
+        )
+
 
 class Blocks:
     """The sequences of a dataset (or of one split) as one stream of ids, in blocks.
@@ -65,152 +155,6 @@ class Blocks:
         return ids[start - int(self._starts[first]) : stop - int(self._starts[first])]
 
 
-IS_NEXT, NEGATIVE = 3, 4
-"""Independent random streams; 1 and 2 belong to batching."""
-
-ATTEMPTS = 8
-
-
-@dataclass(frozen=True)
-class SentencePairs:
-    """Indices of sentences A and B, and whether B does not follow A."""
-
-    first: Int[ndarray, " pairs"]
-    second: Int[ndarray, " pairs"]
-    not_next: Bool[ndarray, " pairs"]
-
-
-def pair_sentences(documents: Int[ndarray, " n"], *, seed: int, epoch: int) -> SentencePairs:
-    """Pair every sentence that has a successor with it, or with a negative from another document: half and half.
-
-    `documents` gives the document of each sentence, in the order of the text. With a single document a negative is any
-    other sentence. A pure function of (seed, epoch).
-    """
-    n = len(documents)
-    first = np.flatnonzero(documents[1:] == documents[:-1])
-    many_documents = n > 0 and bool(documents[0] != documents[-1])
-    if not len(first) or (not many_documents and n < 3):
-        raise InputError(
-            "next-sentence prediction needs a document with two consecutive sentences (one per line, a blank line "
-            "between documents) and a third sentence: give such a text, or remove nsp from model.heads"
-        )
-    not_next = np.zeros(len(first), dtype=np.bool_)
-    not_next[permutation(len(first), seed, epoch, IS_NEXT)[: len(first) // 2]] = True
-    second = np.where(
-        not_next, draw_negatives(first, documents, seed=seed, epoch=epoch, many_documents=many_documents), first + 1
-    )
-    return SentencePairs(first, second, not_next)
-
-
-def draw_negatives(
-    first: Int[ndarray, " pairs"], documents: Int[ndarray, " n"], *, seed: int, epoch: int, many_documents: bool
-) -> Int[ndarray, " pairs"]:
-    """Draw a sentence for each that does not follow it."""
-    n = len(documents)
-    # Fallback if all attempts fail: the sentence after the end of a document is in another one.
-    after = np.searchsorted(documents, documents[first], side="right") if many_documents else first + 2
-    drawn: Int[ndarray, " pairs"] = after % n
-    found = np.zeros(len(first), dtype=np.bool_)
-    for attempt in range(ATTEMPTS):
-        draw = (random_bits(seed, epoch, NEGATIVE, attempt, first) % np.uint64(n)).astype(np.int64)
-        valid = documents[draw] != documents[first] if many_documents else (draw != first) & (draw != first + 1)
-        drawn = np.where(~found & valid, draw, drawn)
-        found |= valid
-    return drawn
-
-
-OFFSET = 8
-"""An independent random stream; 1 to 7 belong to batching, sentence pairs and masking."""
-
-
-@dataclass(frozen=True)
-class RankSlice:
-    """The slice of every batch that this rank reads, with the batch size and the seed of the order."""
-
-    settings: BatchSettings
-    seed: int
-    rank: int = 0
-    world_size: int = 1
-
-    def batches(self, lengths: Int[ndarray, "..."]) -> Batches:
-        """Batch examples of these lengths."""
-        return Batches(lengths, self.settings, seed=self.seed, rank=self.rank, world_size=self.world_size)
-
-
-class LazyBatches(Sequence[Batch]):
-    """The batches of one epoch, each built when accessed."""
-
-    def __init__(self, epoch: Epoch, build: Callable[[Int[ndarray, " some"]], Batch]) -> None:
-        self._epoch, self._build = epoch, build
-
-    def __len__(self) -> int:
-        return len(self._epoch)
-
-    @overload
-    def __getitem__(self, position: int) -> Batch: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[Batch]: ...
-    def __getitem__(self, position: int | slice) -> Batch | list[Batch]:
-        if isinstance(position, slice):
-            return [self[at] for at in range(*position.indices(len(self)))]
-        return self._build(self._epoch[position])
-
-    @property
-    def sizes(self) -> Int[ndarray, " batches"]:
-        """Tokens of every batch, counting padding."""
-        return self._epoch.sizes
-
-    @property
-    def padding_share(self) -> float:
-        """Fraction of the batches that is padding."""
-        return self._epoch.padding_share
-
-
-@runtime_checkable
-class BatchSource(Protocol):
-    """An endless supply of batches, one epoch at a time."""
-
-    def epoch(self, epoch: int) -> LazyBatches:
-        """Return the batches of one pass over the examples."""
-        ...
-
-
-class PairBatchSource:
-    """Source and target pairs."""
-
-    def __init__(
-        self,
-        dataset: EncodedDataset,
-        examples: Int[ndarray, " n"],
-        rank_slice: RankSlice,
-        *,
-        source: Tokenizer,
-        target: Tokenizer,
-    ) -> None:
-        self._dataset, self._examples = dataset, examples
-        self._source_pad = require_id(source.pad_id, "padding")
-        self._pad, self._start = require_id(target.pad_id, "padding"), require_id(target.start_id, "start")
-        self._end = require_id(target.end_id, "end")
-        self._batches = rank_slice.batches(
-            dataset.lengths[examples] + np.array([0, 1])
-        )  # targets are read after the start token
-
-    def epoch(self, epoch: int) -> LazyBatches:
-        """Return the batches of one pass over the examples."""
-        return LazyBatches(self._batches.epoch(epoch), self._batch)
-
-    def _batch(self, numbers: Int[ndarray, " some"]) -> PairBatch:
-        examples = self._examples[numbers]
-        return PairBatch.of(
-            self._dataset.sequences(examples, 0),
-            self._dataset.sequences(examples, 1),
-            source_pad_id=self._source_pad,
-            pad_id=self._pad,
-            start_id=self._start,
-            end_id=self._end,
-        )
-
-
 class TextBatchSource:
     """Running text in blocks; with `random_offset` they begin elsewhere in every epoch."""
 
@@ -224,13 +168,8 @@ class TextBatchSource:
         length: int,
         random_offset: bool = True,
     ) -> None:
-        self._dataset, self._in_split, self._rank_slice, self._length, self._random_offset = (
-            dataset,
-            in_split,
-            rank_slice,
-            length,
-            random_offset,
-        )
+        self._dataset, self._in_split, self._rank_slice = dataset, in_split, rank_slice
+        self._length, self._random_offset = length, random_offset
         self._pad = require_id(tokenizer.pad_id, "padding")
 
     def epoch(self, epoch: int) -> LazyBatches:
@@ -279,6 +218,57 @@ class MaskedBatchSource:
             return self._masker.batch(bert_inputs, numbers, epoch=epoch)
 
         return LazyBatches(self._batches.epoch(epoch), batch)
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """Indices of sentences A and B, and whether B does not follow A."""
+
+    first: Int[ndarray, " pairs"]
+    second: Int[ndarray, " pairs"]
+    not_next: Bool[ndarray, " pairs"]
+
+
+def pair_sentences(documents: Int[ndarray, " n"], *, seed: int, epoch: int) -> SentencePairs:
+    """Pair every sentence that has a successor with it, or with a negative from another document: half and half.
+
+    `documents` gives the document of each sentence, in the order of the text. With a single document a negative is any
+    other sentence. A pure function of (seed, epoch).
+    """
+    n = len(documents)
+    first = np.flatnonzero(documents[1:] == documents[:-1])
+    many_documents = n > 0 and bool(documents[0] != documents[-1])
+    if not len(first) or (not many_documents and n < 3):
+        raise InputError(
+            "next-sentence prediction needs a document with two consecutive sentences (one per line, a blank line "
+            "between documents) and a third sentence: give such a text, or remove nsp from model.heads"
+        )
+    not_next = np.zeros(len(first), dtype=np.bool_)
+    not_next[permutation(len(first), seed, epoch, IS_NEXT)[: len(first) // 2]] = True
+    second = np.where(
+        not_next, draw_negatives(first, documents, seed=seed, epoch=epoch, many_documents=many_documents), first + 1
+    )
+    return SentencePairs(first, second, not_next)
+
+
+NEGATIVE_ATTEMPTS = 8
+
+
+def draw_negatives(
+    first: Int[ndarray, " pairs"], documents: Int[ndarray, " n"], *, seed: int, epoch: int, many_documents: bool
+) -> Int[ndarray, " pairs"]:
+    """Draw a sentence for each that does not follow it."""
+    n = len(documents)
+    # Fallback if all attempts fail: the sentence after the end of a document is in another one.
+    after = np.searchsorted(documents, documents[first], side="right") if many_documents else first + 2
+    drawn: Int[ndarray, " pairs"] = after % n
+    found = np.zeros(len(first), dtype=np.bool_)
+    for attempt in range(NEGATIVE_ATTEMPTS):
+        draw = (random_bits(seed, epoch, NEGATIVE, attempt, first) % np.uint64(n)).astype(np.int64)
+        valid = documents[draw] != documents[first] if many_documents else (draw != first) & (draw != first + 1)
+        drawn = np.where(~found & valid, draw, drawn)
+        found |= valid
+    return drawn
 
 
 class SentencePairBatchSource:

@@ -20,7 +20,7 @@ from sightline.data.datasets.stateless_random import permutation
 from sightline.errors import InputError
 
 EXAMPLES, BATCHES = 1, 2
-"""Two independent shuffles."""
+"""Independent random streams, one per shuffle; 3 to 8 belong to batch sources and masking."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,8 @@
 """An encoded dataset: a corpus tokenized once, cached in a folder, memory-mapped and reused by later runs.
 
-A folder holds one file per array and `index.json`, written last. It is replaced atomically, so it is either complete or
-absent. Arrays are memory-mapped: only what is used is read.
-
 The cache is content-addressed: its name is a hash of the files, the tokenizer and the settings that shape the examples.
-Hashing takes about a second per gigabyte and, unlike modification times, never misses a change. A dataset that is
-damaged or of another format is built again.
+Its folder holds one file per array and `index.json`, and is replaced atomically, so it is either complete or absent. A
+dataset that is damaged or of another format is built again.
 """
 
 import json
@@ -25,7 +22,7 @@ from numpy.typing import NDArray
 
 from sightline.config import to_mapping
 from sightline.data.corpora.corpus import Corpus
-from sightline.data.corpora.files import BLOCK, Counts, display_path, require_file
+from sightline.data.corpora.files import BLOCK_BYTES, Counts, display_path, require_file
 from sightline.data.corpora.records import Record
 from sightline.data.datasets.encoding import Encoder, Row
 from sightline.errors import InputError, SightlineError
@@ -33,83 +30,6 @@ from sightline.storage import parse_object, replace_folder
 
 FORMAT = 1
 INDEX = "index.json"
-READ_BYTES = 1 << 22
-
-
-class ArrayWriter:
-    """Appends to the arrays of a new folder."""
-
-    def __init__(self, folder: Path, dtypes: Mapping[str, str]) -> None:
-        self._folder, self._dtypes = folder, dtypes
-        self._files: dict[str, BinaryIO] = {name: (folder / name).open("wb") for name in dtypes}
-        self._checksums = dict.fromkeys(dtypes, 0)
-
-    def append(self, name: str, numbers: Sequence[int] | NDArray[np.integer]) -> None:
-        """Append numbers to an array."""
-        data = np.asarray(numbers, dtype=self._dtypes[name]).tobytes()
-        self._checksums[name] = zlib.crc32(data, self._checksums[name])
-        self._files[name].write(data)
-
-    def finish(self, facts: Mapping[str, object]) -> None:
-        """Write the index."""
-        arrays = {
-            name: {"kind": self._dtypes[name], "bytes": file.tell(), "crc32": self._checksums[name]}
-            for name, file in self._files.items()
-        }
-        index = json.dumps({"format": FORMAT, "arrays": arrays, "facts": facts}, indent=1)
-        (self._folder / INDEX).write_bytes(index.encode("utf-8"))
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
-
-
-@contextmanager
-def create_folder(folder: Path, dtypes: Mapping[str, str]) -> Iterator[ArrayWriter]:
-    """Yield a writer for a folder that replaces the existing one once all is written."""
-    try:
-        with replace_folder(folder, shared=True) as new:  # another process may be encoding the same corpus
-            writer = ArrayWriter(new, dtypes)
-            try:
-                yield writer
-            finally:
-                writer.close()
-    except OSError as error:
-        raise SightlineError(
-            f"{folder.parent}: the encoded corpus cannot be written there: {error.strerror or error}"
-        ) from None
-
-
-def read_folder(folder: Path) -> tuple[dict[str, NDArray[np.integer]], dict[str, object]] | None:
-    """Return the arrays and facts of a folder, or None if it is missing, damaged or of another format."""
-    try:
-        index = parse_object((folder / INDEX).read_bytes())
-        arrays, facts = index["arrays"], index["facts"]
-        if index["format"] != FORMAT or not isinstance(arrays, dict) or not isinstance(facts, dict):
-            return None
-        return {name: map_array(folder / name, **entry) for name, entry in arrays.items()}, facts
-    except (OSError, InputError, KeyError, TypeError, ValueError):
-        return None
-
-
-def map_array(path: Path, *, kind: str, bytes: int, crc32: int) -> NDArray[np.integer]:  # noqa: A002
-    """Memory-map an array after verifying its size and checksum."""
-    checksum = size = 0
-    with path.open("rb") as file:
-        while block := file.read(READ_BYTES):
-            checksum = zlib.crc32(block, checksum)
-            size += len(block)
-    if (size, checksum) != (bytes, crc32):
-        raise ValueError("the size or checksum does not match the index")
-    return np.memmap(path, dtype=kind, mode="r") if size else np.zeros(0, dtype=kind)
-
-
-MAX_CHUNK_RECORDS, MAX_CHUNK_CHARACTERS = 4_096, 1 << 18
-"""Limits of what is encoded at once: the tokenizers library needs about a hundred bytes per character."""
-
-FILES = {"folder", "train", "train_target", "valid", "valid_target"}
-"""Settings that name files: their contents are hashed, not their names."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +65,13 @@ class EncodedDataset:
 def open_dataset(root: Path, corpus: Corpus, encoder: Encoder) -> EncodedDataset:
     """Return the encoded corpus, from its cache folder in `root`, which is written first if needed."""
     file_states = {path: file_state(path) for path in corpus.files}
-    folder = root / fingerprint(corpus, encoder)
+    folder = root / name_cache_folder(corpus, encoder)
     dataset = read_dataset(folder)
     if dataset is None:
         write_dataset(folder, corpus, encoder)
         for path, before in file_states.items():
             if file_state(path) != before:
-                (folder / "index.json").unlink(missing_ok=True)  # invalidates the dataset
+                (folder / INDEX).unlink(missing_ok=True)  # invalidates the dataset
                 raise InputError(f"{display_path(path)}: this file changed while it was being read: run again")
         dataset = read_dataset(folder)
     if dataset is None:
@@ -159,9 +79,49 @@ def open_dataset(root: Path, corpus: Corpus, encoder: Encoder) -> EncodedDataset
     return dataset
 
 
+FILE_SETTINGS = {"folder", "train", "train_target", "valid", "valid_target"}
+"""Settings that name files: their contents are hashed, not their names."""
+
+
+def name_cache_folder(corpus: Corpus, encoder: Encoder) -> str:
+    """Return the name of the cache folder of an encoded corpus."""
+    settings = {name: value for name, value in to_mapping(corpus.settings).items() if name not in FILE_SETTINGS}
+    facts = {
+        "format": FORMAT,
+        "files": [content_hash(path) for path in corpus.files],
+        "read as": [corpus.format, *corpus.fields, corpus.unit],
+        "settings": settings,
+        "encoder": encoder.identity(),
+    }
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def content_hash(path: Path) -> str:
+    """Return a hash of a file's bytes.
+
+    It takes about a second per gigabyte and, unlike modification times, never misses a change.
+    """
+    require_file(path)
+    digest = sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{display_path(path)}: cannot read this file: {error.strerror or error}") from None
+    return digest.hexdigest()
+
+
+def file_state(path: Path) -> tuple[int, int]:
+    """Return size and modification time, which change when a file does."""
+    require_file(path)
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def read_dataset(folder: Path) -> EncodedDataset | None:
     """Return the dataset in a folder, or None if it is missing or damaged."""
-    found = read_folder(folder)
+    found = read_array_folder(folder)
     if found is None:
         return None
     arrays, facts = found
@@ -180,9 +140,9 @@ def write_dataset(folder: Path, corpus: Corpus, encoder: Encoder) -> None:
     id_dtype = "<u2" if encoder.largest_id < 1 << 16 else "<u4"
     dtypes = {"ids": id_dtype, "bounds": "<i8", "keys": "<u8", "labels": "<i8"}
     n_ids = 0
-    with create_folder(folder, dtypes) as writer:
+    with create_array_folder(folder, dtypes) as writer:
         writer.append("bounds", [0])
-        for records in chunks(corpus.records(counts)):
+        for records in chunk_records(corpus.records(counts)):
             rows = list(limit_length(encoder.encode(records), corpus, encoder, counts))
             sequences = [sequence for row in rows for sequence in row.sequences]
             ends = n_ids + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
@@ -199,7 +159,11 @@ def write_dataset(folder: Path, corpus: Corpus, encoder: Encoder) -> None:
         writer.finish({"columns": encoder.columns, "counts": counts.to_mapping()})
 
 
-def chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+MAX_CHUNK_RECORDS, MAX_CHUNK_CHARACTERS = 4_096, 1 << 18
+"""Limits of what is encoded at once: the tokenizers library needs about a hundred bytes per character."""
+
+
+def chunk_records(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Group records into chunks to encode at once."""
     chunk: list[Record] = []
     size = 0
@@ -226,34 +190,70 @@ def limit_length(rows: Sequence[Row], corpus: Corpus, encoder: Encoder, counts: 
             counts.add("long_skipped")
 
 
-def fingerprint(corpus: Corpus, encoder: Encoder) -> str:
-    """Return the name of the cache folder of an encoded corpus."""
-    settings = {name: value for name, value in to_mapping(corpus.settings).items() if name not in FILES}
-    facts = {
-        "format": FORMAT,
-        "files": [content_hash(path) for path in corpus.files],
-        "read as": [corpus.format, *corpus.fields, corpus.unit],
-        "settings": settings,
-        "encoder": encoder.identity(),
-    }
-    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+class ArrayWriter:
+    """Appends to the arrays of a new folder."""
+
+    def __init__(self, folder: Path, dtypes: Mapping[str, str]) -> None:
+        self._folder, self._dtypes = folder, dtypes
+        self._files: dict[str, BinaryIO] = {name: (folder / name).open("wb") for name in dtypes}
+        self._checksums = dict.fromkeys(dtypes, 0)
+
+    def append(self, name: str, numbers: Sequence[int] | NDArray[np.integer]) -> None:
+        """Append numbers to an array."""
+        data = np.asarray(numbers, dtype=self._dtypes[name]).tobytes()
+        self._checksums[name] = zlib.crc32(data, self._checksums[name])
+        self._files[name].write(data)
+
+    def finish(self, facts: Mapping[str, object]) -> None:
+        """Write the index, which completes the folder."""
+        arrays = {
+            name: {"kind": self._dtypes[name], "bytes": file.tell(), "crc32": self._checksums[name]}
+            for name, file in self._files.items()
+        }
+        index = json.dumps({"format": FORMAT, "arrays": arrays, "facts": facts}, indent=1)
+        (self._folder / INDEX).write_bytes(index.encode("utf-8"))
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
 
 
-def content_hash(path: Path) -> str:
-    """Return a hash of a file's bytes."""
-    require_file(path)
-    digest = sha256()
+@contextmanager
+def create_array_folder(folder: Path, dtypes: Mapping[str, str]) -> Iterator[ArrayWriter]:
+    """Yield a writer for a folder that replaces the existing one once all is written."""
     try:
-        with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
+        with replace_folder(folder, shared=True) as new:  # another process may be encoding the same corpus
+            writer = ArrayWriter(new, dtypes)
+            try:
+                yield writer
+            finally:
+                writer.close()
     except OSError as error:
-        raise InputError(f"{display_path(path)}: cannot read this file: {error.strerror or error}") from None
-    return digest.hexdigest()
+        raise SightlineError(
+            f"{folder.parent}: the encoded corpus cannot be written there: {error.strerror or error}"
+        ) from None
 
 
-def file_state(path: Path) -> tuple[int, int]:
-    """Return size and modification time, which change when a file does."""
-    require_file(path)
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+def read_array_folder(folder: Path) -> tuple[dict[str, NDArray[np.integer]], dict[str, object]] | None:
+    """Return the arrays and facts of a folder, or None if it is missing, damaged or of another format."""
+    try:
+        index = parse_object((folder / INDEX).read_bytes())
+        arrays, facts = index["arrays"], index["facts"]
+        if index["format"] != FORMAT or not isinstance(arrays, dict) or not isinstance(facts, dict):
+            return None
+        return {name: map_array(folder / name, **entry) for name, entry in arrays.items()}, facts
+    except (OSError, InputError, KeyError, TypeError, ValueError):
+        return None
+
+
+def map_array(path: Path, *, kind: str, bytes: int, crc32: int) -> NDArray[np.integer]:  # noqa: A002
+    """Memory-map an array after verifying its size and checksum; only what is used is then read."""
+    checksum = size = 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            checksum = zlib.crc32(block, checksum)
+            size += len(block)
+    if (size, checksum) != (bytes, crc32):
+        raise ValueError("the size or checksum does not match the index")
+    return np.memmap(path, dtype=kind, mode="r") if size else np.zeros(0, dtype=kind)

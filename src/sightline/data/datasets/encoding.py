@@ -66,19 +66,19 @@ class PairEncoder:
 
     def identity(self) -> str:
         """Return a hash of everything that determines the rows."""
-        return identity(f"pairs {sorted(self._tags.items())}", self._source, self._target)
+        return hash_encoder(f"pairs {sorted(self._tags.items())}", self._source, self._target)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
         """Encode records as rows."""
-        sources = self._source.encode_batch([text(record.fields[0]) for record in records])
-        targets = self._target.encode_batch([text(record.fields[1]) for record in records])
+        sources = self._source.encode_batch([require_text(record.fields[0]) for record in records])
+        targets = self._target.encode_batch([require_text(record.fields[1]) for record in records])
         if self._tags:
             sources = [[self._tag(record), *row] for record, row in zip(records, sources, strict=True)]
-        keys = [split_key(record.key or text(record.fields[0])) for record in records]
+        keys = [split_key(record.key or require_text(record.fields[0])) for record in records]
         return [Row(row, key) for row, key in zip(zip(sources, targets, strict=True), keys, strict=True)]
 
     def _tag(self, record: Record) -> int:
-        language = text(record.fields[2])
+        language = require_text(record.fields[2])
         if language not in self._tags:
             known = ", ".join(self._tags)
             raise InputError(
@@ -102,16 +102,16 @@ class TextEncoder:
 
     def identity(self) -> str:
         """Return a hash of everything that determines the rows."""
-        return identity(f"text {self._end}", self._tokenizer)
+        return hash_encoder(f"text {self._end}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
         """Encode records as rows."""
-        rows = self._tokenizer.encode_batch([text(record.fields[0]) for record in records])
+        rows = self._tokenizer.encode_batch([require_text(record.fields[0]) for record in records])
         for row, record in zip(rows, records, strict=True):
             if record.ends and self._end is not None:
                 row.append(self._end)
         return [
-            Row((row,), split_key(text(record.fields[0])), record.document)
+            Row((row,), split_key(require_text(record.fields[0])), record.document)
             for row, record in zip(rows, records, strict=True)
         ]
 
@@ -128,19 +128,19 @@ class LabeledEncoder:
 
     def identity(self) -> str:
         """Return a hash of everything that determines the rows."""
-        return identity(f"labeled {self.columns} {self._labels.names!r}", self._tokenizer)
+        return hash_encoder(f"labeled {self.columns} {self._labels.names!r}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
         """Encode records as rows."""
         sides = [
-            self._tokenizer.encode_batch([text(record.fields[column]) for record in records])
+            self._tokenizer.encode_batch([require_text(record.fields[column]) for record in records])
             for column in range(self.columns)
         ]
         return [
             Row(
                 tuple(row),
-                split_key(text(record.fields[0])),
-                self._labels.id_of(text(record.fields[-1]), record.location),
+                split_key(require_text(record.fields[0])),
+                self._labels.id_of(require_text(record.fields[-1]), record.location),
             )
             for record, *row in zip(records, *sides, strict=True)
         ]
@@ -158,7 +158,7 @@ class TaggedEncoder:
 
     def identity(self) -> str:
         """Return a hash of everything that determines the rows."""
-        return identity(f"tagged {self._labels.names!r}", self._tokenizer)
+        return hash_encoder(f"tagged {self._labels.names!r}", self._tokenizer)
 
     def encode(self, records: Sequence[Record]) -> list[Row]:
         """Encode records as rows."""
@@ -181,13 +181,13 @@ def space_words(words: Sequence[str]) -> list[str]:
     return [f" {word}" if number else word for number, word in enumerate(words)]
 
 
-def text(field: Field) -> str:
+def require_text(field: Field) -> str:
     """Return a field that must be a text; the corpus guarantees it."""
     if not isinstance(field, str):
         raise TypeError("expected a text, got a list of texts")
     return field
 
 
-def identity(kind: str, *tokenizers: Tokenizer) -> str:
+def hash_encoder(kind: str, *tokenizers: Tokenizer) -> str:
     """Return a hash of an encoder."""
     return sha256("\0".join([kind, *(tokenizer.to_json() for tokenizer in tokenizers)]).encode()).hexdigest()

@@ -19,7 +19,7 @@ from sightline.data.tokenizers.tokenizer import Tokenizer
 from sightline.errors import SettingsError
 
 SELECTION, ACTION, RANDOM_TOKEN = 5, 6, 7
-"""Independent random streams."""
+"""Independent random streams; 1 and 2 belong to batching, 3, 4 and 8 to batch sources."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Text to batches of ids and back: corpora, tokenizers, encoded datasets, batches. Knows no model."""
+"""Tokenizers: `Tokenizer` encodes text as ids and decodes ids; `train_tokenizer` trains one on text."""
 
 from sightline.data.tokenizers.tokenizer import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token
 from sightline.data.tokenizers.training import train_bpe, train_characters, train_tokenizer

@@ -1,7 +1,7 @@
-"""Train a tokenizer on text. Every kind can encode every string, so none needs an unknown token.
+"""Train a tokenizer on text, and count the words of that text.
 
-Every kind can encode every string, so none needs an unknown token. All kinds take the same way (`train_tokenizer`); a
-row of `ALGORITHMS` holds what is different.
+Every kind of tokenizer can encode every string, so none needs an unknown token. All are trained in the same way
+(`train_tokenizer`); a row of `ALGORITHMS` holds what is different.
 """
 
 import json
@@ -22,21 +22,6 @@ from sightline.data.tokenizers.tokenizer import SEQUENCE_TOKENS, SUBWORD_PREFIX,
 from sightline.errors import InputError, SettingsError
 
 Kind = Literal["bpe", "wordpiece", "unigram", "words", "characters"]
-
-# GPT-2's pattern, but no word longer than a hundred characters: time then grows linearly with the text.
-WORD_PATTERN = (
-    r"'(?:[sdmt]|ll|ve|re)"
-    r"| ?\p{L}{1,100}"
-    r"|DIGITS"
-    r"| ?[^\s\p{L}\p{N}]{1,100}"
-    r"|\s{1,100}(?!\S)|\s{1,100}"
-)
-
-MAX_WORD_BYTES = 24
-"""Maximum length of a word in WordPiece, which takes quadratic time in it."""
-
-IMPOSSIBLE = -1e6
-"""Score of a piece that must never be used to segment text."""
 
 
 def train_tokenizer(
@@ -116,6 +101,16 @@ def check_special_tokens(tokens: Sequence[str], *, may_be_words: bool) -> None:
             )
 
 
+# GPT-2's pattern, but no word is longer than a hundred characters: time then grows linearly with the text.
+WORD_PATTERN = (
+    r"'(?:[sdmt]|ll|ve|re)"
+    r"| ?\p{L}{1,100}"
+    r"|DIGITS"
+    r"| ?[^\s\p{L}\p{N}]{1,100}"
+    r"|\s{1,100}(?!\S)|\s{1,100}"
+)
+
+
 def split_words(*, split_digits: bool) -> Any:
     """Return a pre-tokenizer that splits text into words and maps their bytes to 256 characters."""
     pattern = WORD_PATTERN.replace("DIGITS", r"\p{N}" if split_digits else r" ?\p{N}{1,100}")
@@ -125,6 +120,10 @@ def split_words(*, split_digits: bool) -> Any:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
+
+
+MAX_WORD_BYTES = 24
+"""Maximum length of a word in WordPiece, which takes quadratic time in it."""
 
 
 def split_short_words(*, split_digits: bool) -> Any:
@@ -142,7 +141,7 @@ def byte_characters() -> list[str]:
     return sorted(pre_tokenizers.ByteLevel.alphabet())
 
 
-def fit(model: Any, trainer: Any, texts: Iterator[str], pre_tokenizer: Any) -> tokenizers.Tokenizer:
+def train_backend(model: Any, trainer: Any, texts: Iterator[str], pre_tokenizer: Any) -> tokenizers.Tokenizer:
     """Train a model of the library."""
     backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizer
@@ -159,7 +158,7 @@ def learn_bpe(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special
         initial_alphabet=byte_characters(),
         show_progress=False,
     )
-    return fit(models.BPE(), trainer, texts, pre_tokenizer).model
+    return train_backend(models.BPE(), trainer, texts, pre_tokenizer).model
 
 
 def learn_wordpiece(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
@@ -176,9 +175,13 @@ def learn_wordpiece(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, s
         show_progress=False,
     )
     make = partial(models.WordPiece, unk_token="", max_input_chars_per_word=MAX_WORD_BYTES)
-    learned = fit(make(), trainer, texts, pre_tokenizer).get_vocab()
+    learned = train_backend(make(), trainer, texts, pre_tokenizer).get_vocab()
     tokens = [*special_tokens, *sorted(learned, key=learned.__getitem__)]
-    return make(vocab=number(tokens), continuing_subword_prefix=SUBWORD_PREFIX)
+    return make(vocab=number_tokens(tokens), continuing_subword_prefix=SUBWORD_PREFIX)
+
+
+NEVER_USED_SCORE = -1e6
+"""Score of a piece that must never be used to segment text."""
 
 
 def learn_unigram(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
@@ -186,15 +189,15 @@ def learn_unigram(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, spe
     trainer = trainers.UnigramTrainer(
         vocab_size=vocab_size - len(special_tokens), initial_alphabet=byte_characters(), show_progress=False
     )
-    pieces = learned_pieces(fit(models.Unigram(), trainer, texts, pre_tokenizer))
+    pieces = get_pieces(train_backend(models.Unigram(), trainer, texts, pre_tokenizer))
     lowest = min(pieces.values())
     for character in byte_characters():
         pieces.setdefault(character, lowest - 1)
     # Special tokens score so low that text is never segmented into them.
-    return models.Unigram(vocab=[(token, IMPOSSIBLE) for token in special_tokens] + list(pieces.items()))
+    return models.Unigram(vocab=[(token, NEVER_USED_SCORE) for token in special_tokens] + list(pieces.items()))
 
 
-def learned_pieces(backend: tokenizers.Tokenizer) -> dict[str, float]:
+def get_pieces(backend: tokenizers.Tokenizer) -> dict[str, float]:
     """Return the pieces of a unigram model with their scores, best first; only its JSON holds them."""
     scores = {token: round(score, 9) for token, score in json.loads(backend.to_str())["model"]["vocab"]}
     return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
@@ -202,27 +205,26 @@ def learned_pieces(backend: tokenizers.Tokenizer) -> dict[str, float]:
 
 def learn_words(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
     """Make the most frequent words tokens, each with its leading space; any other word is split into bytes."""
-    words = by_frequency(word for text in texts for word, _ in pre_tokenizer.pre_tokenize_str(text))
+    words = sort_by_frequency(Counter(word for text in texts for word, _ in pre_tokenizer.pre_tokenize_str(text)))
     tokens = list(dict.fromkeys([*special_tokens, *byte_characters(), *words]))[:vocab_size]
     # A word in the vocabulary is one token; without merges any other is split into its bytes.
-    return models.BPE(vocab=number(tokens), merges=[], ignore_merges=True)
+    return models.BPE(vocab=number_tokens(tokens), merges=[], ignore_merges=True)
 
 
 def learn_characters(texts: Iterator[str], _: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
     """Make the most frequent characters tokens; any other is encoded as bytes."""
     tokens = [*special_tokens, *(f"<0x{byte:02X}>" for byte in range(256))]
-    kept = by_frequency(chain.from_iterable(texts))[: vocab_size - len(tokens)]
+    kept = sort_by_frequency(Counter(chain.from_iterable(texts)))[: vocab_size - len(tokens)]
     # BPE without merges: one token per character, and bytes for characters without one.
-    return models.BPE(vocab=number([*tokens, *sorted(kept)]), merges=[], byte_fallback=True)
+    return models.BPE(vocab=number_tokens([*tokens, *sorted(kept)]), merges=[], byte_fallback=True)
 
 
-def by_frequency(items: Iterable[str]) -> list[str]:
-    """Return the distinct items, the most frequent first."""
-    counts = Counter(items)
+def sort_by_frequency(counts: Counter[str]) -> list[str]:
+    """Return the counted items, the most frequent first, ties in alphabetical order."""
     return sorted(counts, key=lambda item: (-counts[item], item))
 
 
-def number(tokens: Sequence[str]) -> dict[str, int]:
+def number_tokens(tokens: Sequence[str]) -> dict[str, int]:
     """Return the id of each token: its place in the list."""
     return {token: id_ for id_, token in enumerate(tokens)}
 
@@ -258,16 +260,15 @@ ALGORITHMS: dict[str, Algorithm] = {
     "characters": Algorithm(learn_characters, lambda **_: split_every(100), join_characters, special_may_be_words=True),
 }
 
-
-WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
-MAX_WORDS = 20_000
-MAX_WORD_LENGTH = 50
-MAX_COUNTED = 1_000_000
+LISTED_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+MAX_LISTED_WORDS = 20_000
+MAX_LISTED_LENGTH = 50
+MAX_COUNTED_WORDS = 1_000_000
 """Distinct words counted before the rare ones are dropped, so that memory stays bounded."""
 
 
 class WordCounter:
-    """Counts the words of a stream of texts."""
+    """Counts the whole words of the texts a tokenizer is trained on, for words.txt of the model folder."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -275,12 +276,11 @@ class WordCounter:
     def count(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the texts unchanged, counting their words."""
         for text in texts:
-            self._counts.update(word for word in WORD.findall(text) if len(word) <= MAX_WORD_LENGTH)
-            if len(self._counts) > MAX_COUNTED:
-                self._counts = Counter(dict(self._counts.most_common(MAX_COUNTED // 2)))
+            self._counts.update(word for word in LISTED_WORD.findall(text) if len(word) <= MAX_LISTED_LENGTH)
+            if len(self._counts) > MAX_COUNTED_WORDS:
+                self._counts = Counter(dict(self._counts.most_common(MAX_COUNTED_WORDS // 2)))
             yield text
 
     def words(self) -> tuple[str, ...]:
         """Return the most frequent words, ties in alphabetical order."""
-        ranked = sorted(self._counts.items(), key=lambda entry: (-entry[1], entry[0]))
-        return tuple(word for word, _ in ranked[:MAX_WORDS])
+        return tuple(sort_by_frequency(self._counts)[:MAX_LISTED_WORDS])
