@@ -12,7 +12,7 @@ WORDS = ("the", "<", "don't", "می\u200cخواهم", "👩‍👩‍👧", "ﬁ
 def few_words(monkeypatch):
     """Let a list have at most 300 words and 20,000 bytes."""
     monkeypatch.setattr("sightline.bundle.folder.MAX_WORDS", 300)
-    monkeypatch.setattr("sightline.bundle.folder.MAX_BYTES", 20_000)
+    monkeypatch.setattr("sightline.bundle.folder.MAX_WORDS_BYTES", 20_000)
 
 
 def test_words_come_back_in_order(bundle, tmp_path):

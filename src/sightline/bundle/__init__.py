@@ -8,6 +8,9 @@
     words.txt               whole words of the training text, most frequent first (optional)
     README.md               the model card
 
+In this package: `folder` saves and loads, `contents` is the bundle in memory, `manifest` reads and writes config.json
+and generation.json, `weights` reads and writes safetensors, `migration` reads what older versions wrote.
+
 A run folder can be given in place of its `model` folder. `save` is atomic. `load` is safe with untrusted files: it
 executes nothing, refuses anything but a model with a one-line message, and validates headers before reading weights.
 """

@@ -1,4 +1,4 @@
-"""The contents of a model folder, in memory: model, tokenizers, settings, and the task it was trained for."""
+"""The contents of a model folder, in memory: model, tokenizers, settings, and the task the model was trained for."""
 
 import re
 from collections.abc import Iterator
@@ -16,16 +16,7 @@ from sightline.model.registry import Model, architecture_of
 
 TaskName = Literal["translation", "chat", "language-model", "masked-language-model", "classification"]
 
-ARCHITECTURES: dict[TaskName, str] = {
-    "translation": "transformer",
-    "chat": "transformer",
-    "language-model": "gpt",
-    "masked-language-model": "bert",
-    "classification": "bert",
-}
-"""The architecture of each task."""
-
-LANGUAGE = re.compile(r"[\w-]{1,40}")
+LANGUAGE_NAME = re.compile(r"[\w-]{1,40}")
 MAX_LABEL_LENGTH = 200
 
 
@@ -53,7 +44,7 @@ class TaskConfig:
             checks.that(len(values) <= MAX_LABELS, f"{name} has {len(values):,} names, more than {MAX_LABELS:,}")
         for language in self.languages:
             checks.that(
-                LANGUAGE.fullmatch(language) is not None,
+                LANGUAGE_NAME.fullmatch(language) is not None,
                 f"{language[:60]!r} is not a valid language name (letters, digits, - and _)",
             )
         length = max(map(len, self.labels), default=0)
@@ -61,34 +52,6 @@ class TaskConfig:
         checks.that(not self.per_word or self.task == "classification", "per_word is only for the task classification")
         checks.between(1, 1_000, context_turns=self.context_turns)
         checks.done()
-
-
-def find_task_mismatches(task_config: TaskConfig, config: BlockConfig, tokenizer: Tokenizer | None) -> Iterator[str]:
-    """Yield why a model cannot perform its task."""
-    found, needed = architecture_of(config), ARCHITECTURES[task_config.task]
-    if found != needed:
-        yield f"has the task {task_config.task}, which needs the architecture {needed}, not {found}"
-        return
-    if isinstance(config, BertConfig):
-        head = head_for(task_config)
-        if head not in config.heads:
-            yield f"has the task {task_config.task}, but the model has no head {head}"
-        if task_config.labels and len(task_config.labels) != config.n_classes:
-            yield f"lists {len(task_config.labels):,} labels, but the model has {config.n_classes:,} classes"
-    for language in task_config.languages if tokenizer else ():
-        if tokenizer and tokenizer.special_id(tag_token(language)) is None:
-            yield f"lists the language {language!r}, but the tokenizer has no special token {tag_token(language)!r}"
-
-
-def head_for(task_config: TaskConfig) -> str:
-    """Return the encoder head that a task needs."""
-    if task_config.task == "masked-language-model":
-        return "mlm"
-    return "token_classification" if task_config.per_word else "sequence_classification"
-
-
-MAX_SPARE_IDS = 1024
-"""Embeddings are often padded beyond the vocabulary, to a size that computes faster."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +70,10 @@ class Bundle:
     target_tokenizer: Tokenizer | None = None
     """The tokenizer of targets, if it differs from that of sources."""
     words: tuple[str, ...] = ()
-    """Whole words of the training text, most frequent first."""
+    """Whole words of the training text, most frequent first.
+
+    For features that need words, such as nearest neighbors, where the model only knows subwords.
+    """
 
 
 @dataclass(frozen=True)
@@ -126,6 +92,10 @@ def get_metadata(bundle: Bundle) -> Metadata:
     return Metadata(
         bundle.model.config, bundle.tokenizer, bundle.target_tokenizer, bundle.generation, bundle.task_config
     )
+
+
+MAX_SPARE_IDS = 1024
+"""Ids without a token: embeddings are often padded beyond the vocabulary, to a size that computes faster."""
 
 
 def find_mismatches(metadata: Metadata) -> Iterator[tuple[str, str]]:
@@ -149,3 +119,37 @@ def find_mismatches(metadata: Metadata) -> Iterator[tuple[str, str]]:
     listed = [id_ for sequence in (*generation.bad_words, *generation.forced_words) for id_ in sequence]
     if listed and max(listed) >= (n_ids := target_size or config.vocab_size):
         yield "generation.json", f"contains the id {max(listed):,}, but the model's vocabulary has {n_ids:,}"
+
+
+TASK_ARCHITECTURES: dict[TaskName, str] = {
+    "translation": "transformer",
+    "chat": "transformer",
+    "language-model": "gpt",
+    "masked-language-model": "bert",
+    "classification": "bert",
+}
+"""The architecture of each task."""
+
+
+def find_task_mismatches(task_config: TaskConfig, config: BlockConfig, tokenizer: Tokenizer | None) -> Iterator[str]:
+    """Yield why a model cannot perform its task."""
+    found, needed = architecture_of(config), TASK_ARCHITECTURES[task_config.task]
+    if found != needed:
+        yield f"has the task {task_config.task}, which needs the architecture {needed}, not {found}"
+        return
+    if isinstance(config, BertConfig):
+        head = head_for(task_config)
+        if head not in config.heads:
+            yield f"has the task {task_config.task}, but the model has no head {head}"
+        if task_config.labels and len(task_config.labels) != config.n_classes:
+            yield f"lists {len(task_config.labels):,} labels, but the model has {config.n_classes:,} classes"
+    for language in task_config.languages if tokenizer else ():
+        if tokenizer and tokenizer.special_id(tag_token(language)) is None:
+            yield f"lists the language {language!r}, but the tokenizer has no special token {tag_token(language)!r}"
+
+
+def head_for(task_config: TaskConfig) -> str:
+    """Return the encoder head that a task needs."""
+    if task_config.task == "masked-language-model":
+        return "mlm"
+    return "token_classification" if task_config.per_word else "sequence_classification"

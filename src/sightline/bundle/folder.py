@@ -1,7 +1,4 @@
-"""Save a bundle as a model folder, and load it.
-
-For features that need words, such as nearest neighbors, where the model only knows subwords.
-"""
+"""Save a bundle as a model folder and load it, with its word list (words.txt) and model card (README.md)."""
 
 import os
 import stat
@@ -37,153 +34,6 @@ FILE_NAMES = (
     "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
     "README.md",
 )  # fmt: skip
-ATTEMPTS = 10
-MAX_CARD_BYTES = 1 << 20
-
-
-@contextmanager
-def open_files(folder: Path) -> Iterator[dict[str, FileIO]]:
-    """Open all files of a model that exist, all from the same save, even while another save is replacing them."""
-    for _ in range(ATTEMPTS):
-        current = current_folder(folder)
-        before = folder_identity(current)
-        with ExitStack() as stack:
-            files = {name: stack.enter_context(file) for name in FILE_NAMES if (file := open_regular(current / name))}
-            if before is not None and folder_identity(current) == before and current_folder(folder) == current:
-                yield files
-                return
-    raise ModelFileError(folder, explain_absence(folder))
-
-
-def find_model_folder(folder: Path) -> Path:
-    """Return the folder of the model: `model` of a run folder, else the folder itself."""
-    inner = folder / "model"
-    has_config = [os.path.lexists(current_folder(path) / "config.json") for path in (folder, inner)]
-    return inner if has_config == [False, True] else folder
-
-
-def read_card(file: FileIO, path: Path) -> str:
-    """Return the beginning of a README, whatever it contains: it is only for readers."""
-    try:
-        return (file.read(MAX_CARD_BYTES) or b"").decode("utf-8", errors="replace")
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
-
-
-def folder_identity(folder: Path) -> tuple[int, int, int] | None:
-    """Return values that distinguish a folder from its replacement."""
-    try:
-        status = folder.stat()
-    except (OSError, ValueError):
-        return None
-    return (status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISDIR(status.st_mode) else None
-
-
-def explain_absence(folder: Path) -> str:
-    """Return why a model folder cannot be read."""
-    try:
-        is_folder = stat.S_ISDIR(folder.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return "no such model folder"
-    except ValueError:
-        return "is not a valid folder name"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return "is being replaced faster than it can be read: try again" if is_folder else "is a file, not a model folder"
-
-
-MAX_WORDS = 200_000
-MAX_BYTES = 20_000_000
-MAX_WORD_LENGTH = 1_000
-CONTROLS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
-
-
-def read_words(data: bytes, path: Path) -> tuple[str, ...]:
-    """Read words.txt, refusing what is not a list of words."""
-    if not data:
-        raise ModelFileError(path, "is empty: a model without words has no such file")
-    if data.count(b"\n") > MAX_WORDS:
-        raise ModelFileError(path, f"has more than {MAX_WORDS:,} lines")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelFileError(path, f"is not text: byte {error.start:,} is not UTF-8") from None
-    *words, rest = text.split("\n")
-    if rest:
-        raise ModelFileError(path, "does not end with a line break: it is truncated")
-    if problem := find_problem(words):
-        raise ModelFileError(path, problem)
-    return tuple(words)
-
-
-def format_words(words: Sequence[str]) -> str:
-    """Return the text of words.txt."""
-    return "".join(f"{word}\n" for word in words)
-
-
-def find_problem(words: Sequence[str]) -> str | None:
-    """Return why these are not a valid word list, or None."""
-    if len(words) > MAX_WORDS:
-        return f"has {len(words):,} words, more than {MAX_WORDS:,}"
-    for number, word in enumerate(words, start=1):
-        if problem := find_word_problem(word):
-            return f"line {number:,} {problem}"
-    if len(set(words)) < len(words):
-        return "contains a word twice"
-    size = len(format_words(words).encode("utf-8"))
-    return f"has {size:,} bytes, more than {MAX_BYTES:,}" if size > MAX_BYTES else None
-
-
-def find_word_problem(word: str) -> str | None:
-    """Return why this is not a valid word, or None."""
-    if not word:
-        return "is empty"
-    if len(word) > MAX_WORD_LENGTH:
-        return f"has {len(word):,} characters: that is not a word"
-    if word.split() != [word] or not CONTROLS.isdisjoint(word):
-        return f"is not a single word: {word[:60]!r}"
-    return "contains a lone surrogate" if any("\ud800" <= c <= "\udfff" for c in word) else None
-
-
-FAMILIES = {
-    "transformer": "An encoder–decoder Transformer",
-    "bert": "An encoder-only Transformer (BERT)",
-    "gpt": "A decoder-only Transformer (GPT)",
-}
-
-
-def build_model_card(
-    model: Model,
-    tokenizer: Tokenizer | None = None,
-    *,
-    title: str = "A Sightline model",
-    created: date | None = None,
-    sections: Mapping[str, str] | None = None,
-) -> str:
-    """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
-    architecture = architecture_of(model.config)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
-    rows = "\n".join(f"| {name} | {format_value(value)} |" for name, value in to_mapping(model.config).items())
-    day = f" on {created.isoformat()}" if created else ""
-    more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
-    return (
-        f"# {title}\n\n"
-        f"{FAMILIES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
-        f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
-        f"Created{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
-        f"Run `sightline info` on this folder for details.\n{more}"
-    )
-
-
-def format_value(value: object) -> str:
-    """Format a value for readers."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
-
 
 MAX_TOKENIZER_BYTES = 40_000_000
 """The largest in use have about 35 million bytes."""
@@ -218,9 +68,66 @@ def load(folder: Path | str) -> Bundle:
         metadata = Metadata(manifest.config, tokenizer, target_tokenizer, generation, manifest.task_config)
         for name, reason in find_mismatches(metadata):
             raise ModelFileError(folder / name, reason)
-        words = load_words(files.get("words.txt"), folder / "words.txt")
+        words = read_words_file(files.get("words.txt"), folder / "words.txt")
         model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
     return Bundle(model, tokenizer, generation, card, manifest.version, manifest.task_config, target_tokenizer, words)
+
+
+def find_model_folder(folder: Path) -> Path:
+    """Return the folder of the model: `model` of a run folder, else the folder itself."""
+    inner = folder / "model"
+    has_config = [os.path.lexists(current_folder(path) / "config.json") for path in (folder, inner)]
+    return inner if has_config == [False, True] else folder
+
+
+OPEN_ATTEMPTS = 10
+
+
+@contextmanager
+def open_files(folder: Path) -> Iterator[dict[str, FileIO]]:
+    """Open all files of a model that exist, all from the same save, even while another save is replacing them."""
+    for _ in range(OPEN_ATTEMPTS):
+        current = current_folder(folder)
+        before = folder_identity(current)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(file) for name in FILE_NAMES if (file := open_regular(current / name))}
+            if before is not None and folder_identity(current) == before and current_folder(folder) == current:
+                yield files
+                return
+    raise ModelFileError(folder, explain_absence(folder))
+
+
+def folder_identity(folder: Path) -> tuple[int, int, int] | None:
+    """Return values that distinguish a folder from its replacement."""
+    try:
+        status = folder.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_mtime_ns) if stat.S_ISDIR(status.st_mode) else None
+
+
+def explain_absence(folder: Path) -> str:
+    """Return why a model folder cannot be read."""
+    try:
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such model folder"
+    except ValueError:
+        return "is not a valid folder name"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is being replaced faster than it can be read: try again" if is_folder else "is a file, not a model folder"
+
+
+MAX_CARD_BYTES = 1 << 20
+
+
+def read_card(file: FileIO, path: Path) -> str:
+    """Return the beginning of a README, whatever it contains: it is only for readers."""
+    try:
+        return (file.read(MAX_CARD_BYTES) or b"").decode("utf-8", errors="replace")
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
 
 
 def read_tokenizer(data: bytes | None, roles: Mapping[str, object] | None, path: Path) -> Tokenizer | None:
@@ -230,11 +137,6 @@ def read_tokenizer(data: bytes | None, roles: Mapping[str, object] | None, path:
             raise ModelFileError(path, "is missing, although config.json lists its special tokens")
         return None
     return parse_tokenizer(data, path, roles=roles)
-
-
-def load_words(file: FileIO | None, path: Path) -> tuple[str, ...]:
-    """Read the word list, if there is one; it may begin with "<", by which other files are taken for a web page."""
-    return () if file is None else read_words(read_bytes(file, path, max_bytes=MAX_BYTES), path)
 
 
 def load_tokenizer(path: Path | str) -> Tokenizer:
@@ -260,7 +162,7 @@ def save(bundle: Bundle, folder: Path | str) -> None:
     check_destination(folder)
     for name, reason in find_mismatches(get_metadata(bundle)):
         raise ModelFileError(folder / name, f"was not written: it {reason}")
-    if problem := find_problem(bundle.words):
+    if problem := find_words_problem(bundle.words):
         raise ModelFileError(folder / "words.txt", f"was not written: {problem}")
     texts = format_files(bundle)
     if (size := len(texts["config.json"].encode("utf-8"))) > MAX_CONFIG_BYTES:
@@ -310,3 +212,101 @@ def write_files(texts: Mapping[str, str], model: Model, folder: Path) -> None:
         with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
     write_weights(model, folder / "model.safetensors", like=folder / "config.json")
+
+
+MAX_WORDS = 200_000
+MAX_WORDS_BYTES = 20_000_000
+MAX_WORD_LENGTH = 1_000
+CONTROLS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+
+
+def read_words_file(file: FileIO | None, path: Path) -> tuple[str, ...]:
+    """Read words.txt, if there is one; it may begin with "<", by which other files are taken for a web page."""
+    return () if file is None else read_words(read_bytes(file, path, max_bytes=MAX_WORDS_BYTES), path)
+
+
+def read_words(data: bytes, path: Path) -> tuple[str, ...]:
+    """Return the words of words.txt, refusing what is not a list of words."""
+    if not data:
+        raise ModelFileError(path, "is empty: a model without words has no such file")
+    if data.count(b"\n") > MAX_WORDS:
+        raise ModelFileError(path, f"has more than {MAX_WORDS:,} lines")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(path, f"is not text: byte {error.start:,} is not UTF-8") from None
+    *words, rest = text.split("\n")
+    if rest:
+        raise ModelFileError(path, "does not end with a line break: it is truncated")
+    if problem := find_words_problem(words):
+        raise ModelFileError(path, problem)
+    return tuple(words)
+
+
+def format_words(words: Sequence[str]) -> str:
+    """Return the text of words.txt."""
+    return "".join(f"{word}\n" for word in words)
+
+
+def find_words_problem(words: Sequence[str]) -> str | None:
+    """Return why these are not a valid word list, or None."""
+    if len(words) > MAX_WORDS:
+        return f"has {len(words):,} words, more than {MAX_WORDS:,}"
+    for number, word in enumerate(words, start=1):
+        if problem := find_word_problem(word):
+            return f"line {number:,} {problem}"
+    if len(set(words)) < len(words):
+        return "contains a word twice"
+    size = len(format_words(words).encode("utf-8"))
+    return f"has {size:,} bytes, more than {MAX_WORDS_BYTES:,}" if size > MAX_WORDS_BYTES else None
+
+
+def find_word_problem(word: str) -> str | None:
+    """Return why this is not a valid word, or None."""
+    if not word:
+        return "is empty"
+    if len(word) > MAX_WORD_LENGTH:
+        return f"has {len(word):,} characters: that is not a word"
+    if word.split() != [word] or not CONTROLS.isdisjoint(word):
+        return f"is not a single word: {word[:60]!r}"
+    return "contains a lone surrogate" if any("\ud800" <= c <= "\udfff" for c in word) else None
+
+
+FAMILY_NAMES = {
+    "transformer": "An encoder–decoder Transformer",
+    "bert": "An encoder-only Transformer (BERT)",
+    "gpt": "A decoder-only Transformer (GPT)",
+}
+
+
+def build_model_card(
+    model: Model,
+    tokenizer: Tokenizer | None = None,
+    *,
+    title: str = "A Sightline model",
+    created: date | None = None,
+    sections: Mapping[str, str] | None = None,
+) -> str:
+    """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
+    architecture = architecture_of(model.config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
+    rows = "\n".join(f"| {name} | {format_value(value)} |" for name, value in to_mapping(model.config).items())
+    day = f" on {created.isoformat()}" if created else ""
+    more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
+    return (
+        f"# {title}\n\n"
+        f"{FAMILY_NAMES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
+        f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
+        f"Created{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
+        f"Run `sightline info` on this folder for details.\n{more}"
+    )
+
+
+def format_value(value: object) -> str:
+    """Format a value for readers."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -19,11 +19,6 @@ from sightline.storage import parse_object
 FORMAT = 2
 """Format version of every file written but the state.json of checkpoints; 0.1.0 wrote version 1, with older names."""
 MAX_CONFIG_BYTES = 1 << 20
-MAX_ENTRIES = 1_000
-MAX_REASON = 500
-CONFIG_KEYS = (
-    "format", "sightline", "architecture", "model", "special_tokens", "target_special_tokens", "task_config",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,18 @@ class Manifest:
     task_config: TaskConfig | None = None
 
 
+CONFIG_KEYS = (
+    "format", "sightline", "architecture", "model", "special_tokens", "target_special_tokens", "task_config",
+)  # fmt: skip
+
+
 def read_manifest(data: bytes, path: Path) -> Manifest:
     """Read config.json."""
     entries = read_entries(data, path, migrate=migrate_config)
     unknown = [unknown_name(key, CONFIG_KEYS, what="entry") for key in entries if key not in CONFIG_KEYS]
     if unknown:
         raise ModelFileError(path, shorten("; ".join(unknown)))
-    version, architecture, model = (entries.get(key) for key in CONFIG_KEYS[1:4])
+    version, architecture, model = (entries.get(key) for key in ("sightline", "architecture", "model"))
     if not isinstance(architecture, str) or not isinstance(version, str) or not isinstance(model, dict):
         raise ModelFileError(path, 'must have strings "sightline" and "architecture", and an object "model"')
     check_bounds(model, path)
@@ -54,7 +54,7 @@ def read_manifest(data: bytes, path: Path) -> Manifest:
         task_config = read_task_config(entries, path)
     except SettingsError as error:
         raise ModelFileError(path, shorten(str(error))) from None
-    tokens, target_tokens = (read_roles(entries, key, path) for key in CONFIG_KEYS[4:6])
+    tokens, target_tokens = (read_roles(entries, key, path) for key in ("special_tokens", "target_special_tokens"))
     return Manifest(config, version[:100], tokens, target_tokens, task_config)
 
 
@@ -135,6 +135,9 @@ def check_format(version: object, path: Path, *, newest: int = FORMAT) -> None:
         )
 
 
+MAX_ENTRIES = 1_000
+
+
 def check_bounds(entries: Mapping[str, object], path: Path, *, max_list: int = MAX_ENTRIES) -> None:
     """Refuse huge numbers of settings early: looking for the closest name takes quadratic time."""
     if len(entries) > MAX_ENTRIES // 10 or any(len(key) > 100 for key in entries):
@@ -147,6 +150,9 @@ def check_bounds(entries: Mapping[str, object], path: Path, *, max_list: int = M
 def to_json(entries: Mapping[str, object]) -> str:
     """Return indented JSON."""
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+MAX_REASON = 500
 
 
 def shorten(reason: str) -> str:

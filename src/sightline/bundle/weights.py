@@ -1,7 +1,7 @@
 """Weights as safetensors: header, names, types and shapes are checked before any weight is read.
 
-The library's reader accepts duplicate keys, reopens the file by name and memory-maps it, so that a file that shrinks
-meanwhile crashes the process. Writing uses the library.
+Writing uses the library, reading does not: its reader accepts duplicate keys, reopens the file by name and memory-maps
+it, so that a file that shrinks meanwhile crashes the process.
 """
 
 import math
@@ -25,11 +25,14 @@ from sightline.model.config import BlockConfig
 from sightline.model.registry import Model, build
 from sightline.storage import open_regular, parse_object, sniff
 
+FORMAT_KEY = "sightline_format"
+
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""Supported types, by their names in the header."""
+
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 4 << 20
 """A model with a thousand layers needs about two million bytes."""
-FORMAT_KEY = "sightline_format"
-ITEM_SIZES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,11 @@ def parse_tensor_info(name: str, entry: object) -> TensorInfo:
     if not isinstance(entry, dict) or set(entry) != keys:
         raise InputError(f"{name[:60]!r} must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], parse_integers(entry["shape"]), parse_integers(entry["data_offsets"])
-    if not isinstance(dtype, str) or dtype not in ITEM_SIZES:
-        raise InputError(f"{name[:60]!r} is of type {str(dtype)[:20]}; supported are {', '.join(ITEM_SIZES)}")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise InputError(f"{name[:60]!r} is of type {str(dtype)[:20]}; supported are {', '.join(DTYPES)}")
     if shape is None or offsets is None or len(offsets) != 2 or len(shape) > 8:
         raise InputError(f"{name[:60]!r} has a shape or offsets that are not lists of whole numbers")
-    if offsets[1] - offsets[0] != math.prod(shape) * ITEM_SIZES[dtype]:
+    if offsets[1] - offsets[0] != math.prod(shape) * DTYPES[dtype].itemsize:
         raise InputError(f"the data size of {name[:60]!r} does not match its shape")
     return TensorInfo(dtype, shape, *offsets)
 
@@ -121,8 +124,77 @@ def sort_by_offset(tensors: dict[str, TensorInfo], *, data_size: int, path: Path
     return ordered
 
 
-DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-MAX_NAMED = 3
+@dataclass(frozen=True)
+class TensorFile:
+    """An open safetensors file with a checked header."""
+
+    path: Path
+    file: FileIO
+    header: Header
+
+    def read(self, name: str, *, finite: bool = True) -> Tensor:
+        """Read one tensor into its own memory; with `finite`, refuse NaN and infinity."""
+        stored = self.header.tensors[name]
+        try:
+            self.file.seek(self.header.start + stored.begin)
+            tensor = read_tensor(self.file, stored, self.path)
+        except OSError as error:
+            raise ModelFileError(self.path, f"cannot be read: {error.strerror}") from None
+        if finite and has_non_finite(tensor):
+            raise ModelFileError(self.path, f"{name} holds NaN or infinity: its training diverged")
+        return tensor
+
+    def read_all(self, *, finite: bool = True) -> dict[str, Tensor]:
+        """Read every tensor."""
+        return {name: self.read(name, finite=finite) for name in self.header.tensors}
+
+
+@contextmanager
+def open_tensor_file(path: Path) -> Iterator[TensorFile]:
+    """Open a safetensors file that must exist."""
+    with open_required(path) as file:
+        yield TensorFile(path, file, read_header(file, path))
+
+
+@contextmanager
+def open_required(path: Path) -> Iterator[FileIO]:
+    """Open a file that must exist."""
+    if (file := open_regular(path)) is None:
+        raise ModelFileError(path, "is missing")
+    with file:
+        yield file
+
+
+def read_tensor(file: FileIO, info: TensorInfo, path: Path) -> Tensor:
+    """Read the next tensor of the file."""
+    memory = torch.empty(info.end - info.begin, dtype=torch.uint8)
+    view = memoryview(memory.numpy())  # type: ignore[arg-type]
+    while view:
+        if not (count := file.readinto(view)):
+            raise ModelFileError(path, "became shorter while being read")
+        view = view[count:]
+    return memory.view(DTYPES[info.dtype]).view(info.shape)
+
+
+def has_non_finite(tensor: Tensor) -> bool:
+    """Return whether any value is NaN or infinite: either shows in the minimum or maximum."""
+    return tensor.numel() > 0 and not all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
+
+
+def read_model(config: BlockConfig, file: FileIO, path: Path) -> Model:
+    """Build a model from its config and an open safetensors file, in evaluation mode."""
+    try:
+        header = read_header(file, path)
+        check_layer_count(config, header, path)
+        with torch.device("meta"), SkipInit():
+            model = build(config)
+        check_tensors(header, {name: tuple(p.shape) for name, p in model.named_parameters()}, path)
+        tensors = TensorFile(path, file, header).read_all()
+    except OSError as error:
+        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
+    model.load_state_dict({name: tensors.pop(name).float() for name in header.tensors}, strict=False, assign=True)
+    model.tie_weights()
+    return model.eval()
 
 
 class SkipInit(TorchFunctionMode):
@@ -134,22 +206,6 @@ class SkipInit(TorchFunctionMode):
         if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
-
-
-def read_model(config: BlockConfig, file: FileIO, path: Path) -> Model:
-    """Build a model from its config and an open safetensors file, in evaluation mode."""
-    try:
-        header = read_header(file, path)
-        check_layer_count(config, header, path)
-        with torch.device("meta"), SkipInit():
-            model = build(config)
-        check_tensors(header, {name: tuple(p.shape) for name, p in model.named_parameters()}, path)
-        tensors = read_tensors(file, header, path)
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
-    model.load_state_dict({name: tensors.pop(name).float() for name in header.tensors}, strict=False, assign=True)
-    model.tie_weights()
-    return model.eval()
 
 
 def check_layer_count(config: BlockConfig, header: Header, path: Path) -> None:
@@ -180,39 +236,14 @@ def check_tensors(
         raise ModelFileError(path, shorten(f"does not fit {against}: {'; '.join(messages)}"))
 
 
+MAX_NAMED = 3
+
+
 def list_some(names: Iterable[str]) -> str:
     """List the first few names, and count the rest."""
     given = [name if len(name) <= 100 else f"{name[:99]}…" for name in names]
     more = f" and {len(given) - MAX_NAMED:,} more" if len(given) > MAX_NAMED else ""
     return ", ".join(repr(name) if not name.isprintable() else name for name in given[:MAX_NAMED]) + more
-
-
-def read_tensors(file: FileIO, header: Header, path: Path) -> dict[str, Tensor]:
-    """Read every tensor into its own memory, refusing NaN and infinity."""
-    file.seek(header.start)
-    tensors = {}
-    for name, info in header.tensors.items():
-        tensor = read_tensor(file, info, path)
-        if has_non_finite(tensor):
-            raise ModelFileError(path, f"{name} holds NaN or infinity: its training diverged")
-        tensors[name] = tensor
-    return tensors
-
-
-def read_tensor(file: FileIO, info: TensorInfo, path: Path) -> Tensor:
-    """Read the next tensor of the file."""
-    memory = torch.empty(info.end - info.begin, dtype=torch.uint8)
-    view = memoryview(memory.numpy())  # type: ignore[arg-type]
-    while view:
-        if not (count := file.readinto(view)):
-            raise ModelFileError(path, "became shorter while being read")
-        view = view[count:]
-    return memory.view(DTYPES[info.dtype]).view(info.shape)
-
-
-def has_non_finite(tensor: Tensor) -> bool:
-    """Return whether any value is NaN or infinite: either shows in the minimum or maximum."""
-    return tensor.numel() > 0 and not all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
 
 
 def write_weights(model: Model, path: Path, *, like: Path) -> None:
@@ -227,44 +258,3 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, *, like: Path) -> N
     plain = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, path, metadata={"format": "pt", FORMAT_KEY: str(FORMAT)})
     path.chmod(like.stat().st_mode)  # safetensors makes its files private to their owner
-
-
-@dataclass(frozen=True)
-class TensorFile:
-    """An open safetensors file with a checked header."""
-
-    path: Path
-    file: FileIO
-    header: Header
-
-    def read(self, name: str, *, finite: bool = True) -> Tensor:
-        """Read one tensor into its own memory; with `finite`, refuse NaN and infinity."""
-        stored = self.header.tensors[name]
-        try:
-            self.file.seek(self.header.start + stored.begin)
-            tensor = read_tensor(self.file, stored, self.path)
-        except OSError as error:
-            raise ModelFileError(self.path, f"cannot be read: {error.strerror}") from None
-        if finite and has_non_finite(tensor):
-            raise ModelFileError(self.path, f"{name} holds NaN or infinity: its training had diverged")
-        return tensor
-
-    def read_all(self, *, finite: bool = True) -> dict[str, Tensor]:
-        """Read every tensor."""
-        return {name: self.read(name, finite=finite) for name in self.header.tensors}
-
-
-@contextmanager
-def open_required(path: Path) -> Iterator[FileIO]:
-    """Open a file that must exist."""
-    if (file := open_regular(path)) is None:
-        raise ModelFileError(path, "is missing")
-    with file:
-        yield file
-
-
-@contextmanager
-def open_tensor_file(path: Path) -> Iterator[TensorFile]:
-    """Open a safetensors file that must exist."""
-    with open_required(path) as file:
-        yield TensorFile(path, file, read_header(file, path))

@@ -17,8 +17,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from sightline.bundle.contents import ARCHITECTURES as ARCHITECTURE_OF
-from sightline.bundle.contents import TaskName
+from sightline.bundle.contents import TASK_ARCHITECTURES, TaskName
 from sightline.config import Checks, convert, from_mapping, one_of, unknown_name
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.masking import MaskingSettings
@@ -106,7 +105,7 @@ class Recipe:
     @property
     def architecture(self) -> str:
         """The architecture for this task."""
-        return ARCHITECTURE_OF[self.task]
+        return TASK_ARCHITECTURES[self.task]
 
     @property
     def data(self) -> DataSettings:
