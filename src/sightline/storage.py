@@ -1,20 +1,4 @@
-"""Files that are never half written, and cannot harm when read: atomic folders, bounded reads, strict JSON, locks.
-
-A folder is replaced atomically: a kill at any instant leaves the old one or the new one, complete.
-
-    1  write NAME.tmp-new, and sync it to disk
-    2  rename NAME to NAME.tmp-old          (if there was one)
-    3  rename NAME.tmp-new to NAME
-    4  remove NAME.tmp-old
-
-Between 2 and 3 there is no NAME: `current_folder` then returns NAME.tmp-old, which is complete, as it is removed only
-while NAME exists. The next save removes the leftovers of a killed one.
-
-One run per folder: a run holds a lock on its folder (`lock_run`), which the system releases when the process ends;
-folders that several runs share are written by one run at a time (`wait_for_lock`). The lock is flock; the content of
-the file only says who holds it. The file is never removed: that would let a third run lock a new file while a second
-waits for the old one. Systems without flock do not lock.
-"""
+"""Files that are never half written, and cannot harm when read: atomic folders, bounded reads, strict JSON, locks."""
 
 import errno
 import json
@@ -41,47 +25,20 @@ except ImportError:  # not Unix
     fcntl = None  # type: ignore[assignment]
 
 SWAP_ATTEMPTS = 10
-ABANDONED_AFTER = 3600
-"""Seconds without a write after which an unfinished shared folder is taken to belong to a killed process."""
-
-# Never block on a pipe, never follow a symlink out of the folder.
-SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-
-KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
-SIGNATURES = (
-    (b"PK\x03\x04", "a zip archive (such as PyTorch's .pt and .bin)"),
-    (b"GGUF", "a GGUF file"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"version https://git-lfs", "a Git LFS pointer: the real file was not downloaded (git lfs pull)"),
-    (b"<", "a web page or XML: the download failed"),
-)
-PICKLE_PROTOCOLS = range(2, 6)
-
-MAX_JSON_BYTES = 100_000_000
-# The largest tokenizers in use have about half a million lists and a million and a half commas.
-MAX_MARKS = {b"{": 100_000, b"[": 1_000_000, b",": 2_000_000}
-INT64_LIMIT = 1 << 63
-EXACT_FLOAT_LIMIT = 1 << 53
-STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-LONG_INTEGER = re.compile(r"[0-9]{19}")  # no shorter integer is too large
-BRACKETS: dict[int, int | None] = {**dict.fromkeys(range(128)), **str.maketrans("[{]}", "[[]]")}
-
-RUN_LOCK = "run.lock"
-SHARED_LOCK = ".turns.lock"
-MAX_OWNER_BYTES = 1000
 
 
 @contextmanager
 def replace_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
     """Yield a new folder to write files into, and replace `folder` by it once they are written.
+
+    A kill at any instant leaves the old folder or the new one, complete:
+
+        1  write NAME.tmp-new, and sync it to disk
+        2  rename NAME to NAME.tmp-old          (if there was one)
+        3  rename NAME.tmp-new to NAME
+        4  remove NAME.tmp-old
+
+    The next save removes the leftovers of a killed one.
 
     A `shared` folder may be written by several processes at once, all of them the same content: each has its own
     temporary folder, and what a killed one left is removed only after `ABANDONED_AFTER`.
@@ -129,7 +86,10 @@ def swap_folders(new: Path, folder: Path, old: Path) -> None:
 
 
 def current_folder(folder: Path) -> Path:
-    """Return the folder with the contents: itself, or its old version if a save was killed between the renames."""
+    """Return the folder with the contents: itself, or its old version if a save was killed between the renames.
+
+    The old version is then complete, as it is removed only while the folder itself exists.
+    """
     try:
         folder = folder.resolve()  # the old one is next to the folder itself, not next to a symlink to it
     except (OSError, RuntimeError, ValueError):
@@ -146,6 +106,10 @@ def temporary_folder(folder: Path, part: str) -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with its contents; anything that cannot be removed is left for the next save."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+ABANDONED_AFTER = 3600
+"""Seconds without a write after which an unfinished shared folder is taken to belong to a killed process."""
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -168,6 +132,18 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
+# Never block on a pipe, never follow a symlink out of the folder.
+SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+FILE_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
 def open_regular(path: Path) -> FileIO | None:
     """Open a file for reading, or return None if it does not exist; refuse anything but a regular file."""
     try:
@@ -183,7 +159,7 @@ def open_regular(path: Path) -> FileIO | None:
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
-        raise ModelFileError(path, f"is {KINDS.get(kind, 'something else')}, not a file")
+        raise ModelFileError(path, f"is {FILE_KINDS.get(kind, 'something else')}, not a file")
     return FileIO(descriptor, "rb")
 
 
@@ -210,6 +186,18 @@ def read_bytes(file: FileIO, path: Path, *, max_bytes: int) -> bytes:
     return bytes(data)
 
 
+SIGNATURES = (
+    (b"PK\x03\x04", "a zip archive (such as PyTorch's .pt and .bin)"),
+    (b"GGUF", "a GGUF file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer: the real file was not downloaded (git lfs pull)"),
+    (b"<", "a web page or XML: the download failed"),
+)
+
+PICKLE_PROTOCOLS = range(2, 6)
+
+
 def sniff(beginning: bytes) -> str | None:
     """Return the format of a file by its first bytes, if it is a known one that we do not read."""
     if not beginning.strip():
@@ -217,6 +205,13 @@ def sniff(beginning: bytes) -> str | None:
     if beginning[0] == 0x80 and len(beginning) > 1 and beginning[1] in PICKLE_PROTOCOLS:
         return "a pickle, which can execute arbitrary code: it is never opened"
     return next((kind for signature, kind in SIGNATURES if beginning.startswith(signature)), None)
+
+
+MAX_JSON_BYTES = 100_000_000
+
+# The largest tokenizers in use have about half a million lists and a million and a half commas.
+MAX_MARKS = {b"{": 100_000, b"[": 1_000_000, b",": 2_000_000}
+LONG_INTEGER = re.compile(r"[0-9]{19}")  # no shorter integer is too large
 
 
 def parse_json(
@@ -287,11 +282,15 @@ def decode_json(data: bytes) -> str:
         raise JSONError(f"this is not JSON: byte {byte} is not UTF-8", kind="encoding", detail=byte) from None
 
 
+JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+BRACKETS_ONLY: dict[int, int | None] = {**dict.fromkeys(range(128)), **str.maketrans("[{]}", "[[]]")}
+
+
 def depth_exceeds(text: str, max_depth: int) -> bool:
     """Return whether valid JSON is nested deeper; removes one level at a time, each in one fast pass."""
     if text.count("[") + text.count("{") <= max_depth:
         return False
-    brackets = STRING.sub("", text).translate(BRACKETS)
+    brackets = JSON_STRING.sub("", text).translate(BRACKETS_ONLY)
     for _ in range(max_depth):
         if not brackets:
             return False
@@ -322,12 +321,18 @@ def refuse_constant(name: str) -> NoReturn:
     raise JSONError(f"{name} is not a JSON number", kind="constant", detail=name)
 
 
+EXACT_FLOAT_LIMIT = 1 << 53
+
+
 def parse_float(digits: str) -> int | float:
     """Return the number, refusing one that overflows; in JSON 8.0 is the integer 8."""
     number = float(digits)
     if not math.isfinite(number):
         raise JSONError("a number in this JSON is too large", kind="number")
     return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT_LIMIT else number
+
+
+INT64_LIMIT = 1 << 63
 
 
 def parse_integer(digits: str) -> int:
@@ -345,9 +350,21 @@ def refuse_surrogates(value: object) -> None:
         raise JSONError("a text in this JSON has an unpaired surrogate", kind="surrogate") from None
 
 
+RUN_LOCK = "run.lock"
+"""One run per folder: held by a run while it lasts."""
+SHARED_LOCK = ".turns.lock"
+"""In a folder that several runs share: held by one of them while it writes."""
+MAX_OWNER_BYTES = 1000
+
+
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """Lock the folder for this run, or refuse at once, naming who holds it."""
+    """Lock the folder for this run, or refuse at once, naming who holds it.
+
+    The lock is flock, which the system releases when the process ends; the content of the file only says who holds it.
+    The file is never removed: that would let a third run lock a new file while a second waits for the old one. Systems
+    without flock do not lock.
+    """
     path = folder / RUN_LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
