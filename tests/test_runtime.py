@@ -1,7 +1,4 @@
-"""Process-wide settings.
-
-The first signal asks, the second ends the process.
-"""
+"""Threads, seed and memory are set for the process; the first signal asks it to stop, the second ends it."""
 
 import json
 import os
@@ -16,7 +13,7 @@ import torch
 
 from instants import MAY_FORK, exit_code_of
 from sightline import runtime
-from sightline.runtime import SIGNALS, stop_on_signals
+from sightline.runtime import STOP_SIGNALS, stop_on_signals
 
 
 def test_seed_everything_seeds_all_generators():
@@ -92,17 +89,17 @@ def test_second_signal_ends_the_process_at_once(number, code):
 
 
 def test_handlers_are_put_back():
-    before = [signal.getsignal(number) for number in SIGNALS]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with stop_on_signals():
-        assert [signal.getsignal(number) for number in SIGNALS] != before
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] != before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_handlers_are_put_back_after_a_failure():
-    before = [signal.getsignal(number) for number in SIGNALS]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with pytest.raises(KeyError), stop_on_signals():
         raise KeyError
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_signal_that_is_ignored_stays_ignored():

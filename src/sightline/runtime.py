@@ -16,8 +16,6 @@ from types import FrameType, ModuleType
 
 from sightline.errors import RefusedError
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
-
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """Environment variables that torch and tokenizers read when first imported."""
 
@@ -54,6 +52,9 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
+
+
 def keep_freed_memory() -> bool:
     """Make glibc reuse freed memory instead of returning it to the system; return whether it will.
 
@@ -69,8 +70,11 @@ def keep_freed_memory() -> bool:
     return bool(sum(mallopt(option, value) for option, value in options.items()) == len(options))
 
 
-NAMES = ("SIGTERM", "SIGINT", "SIGHUP")
-SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+STOP_SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP
+)
 
 
 class StopRequest:
@@ -105,7 +109,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    handled = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, request.handle) for number in handled}
     try:
         yield request
