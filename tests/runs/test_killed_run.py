@@ -121,7 +121,7 @@ PLACES = {
     "a line of the log": (MetricsFile, "append"),
     "a validation": (loop, "validate"),
     "the saving of the model": (training_run, "save_model"),
-    "the saving of a checkpoint": (loop, "save"),
+    "the saving of a checkpoint": (loop, "save_checkpoint"),
 }
 
 
