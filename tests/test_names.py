@@ -11,7 +11,7 @@ import typer
 
 from old_names import ABOUT_THE_PAST, CLASSES, FUNCTIONS, MODULES, SCRIPTS, WORDS
 from sightline.cli.main import app
-from sightline.model.registry import ARCHITECTURES
+from sightline.model.registry import FAMILIES
 from sightline.renames import OPTIONS, SETTINGS, VALUES, WEIGHTS
 from sightline.runs.recipe import SECTIONS
 
@@ -75,7 +75,7 @@ def test_no_constant_counts_in_superlatives():
 
 
 def fields(section: str) -> set[str]:
-    configs = [SECTIONS[section], *(kind for kind, _ in ARCHITECTURES.values() if section == "model")]
+    configs = [SECTIONS[section], *(family.config for family in FAMILIES.values() if section == "model")]
     return {field.name for config in configs for field in dataclasses.fields(config)}
 
 

@@ -5,7 +5,6 @@ import torch
 from torch.testing import assert_close
 
 from sightline.model import ActivationCache
-from sightline.pipelines.generation import last_cross_attention
 from sightline.pipelines.scoring import compute_cross_attention, target_token_log_probs
 
 from .tiny import precise, translator_bundle
@@ -34,7 +33,7 @@ def test_log_probs_of_targets_are_those_of_the_whole_logits(model, batch_tokens)
 @torch.inference_mode()
 def test_cross_attention_of_targets_is_that_of_each_alone(model, batch_tokens):
     found = compute_cross_attention(model, SOURCES, TARGETS, start_id=START, batch_tokens=batch_tokens)
-    point = last_cross_attention(model)
+    point = model.cross_attention_point
     for source, target, ours in zip(SOURCES, TARGETS, found, strict=True):
         activations = ActivationCache(point)
         model(torch.tensor([source]), torch.tensor([[START, *target]]), hooks=activations)

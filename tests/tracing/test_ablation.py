@@ -8,7 +8,7 @@ import torch
 
 from sightline.errors import InputError
 from sightline.tracing.ablation import ablate_each_head
-from sightline.tracing.passes import GPTPass, TransformerPass
+from sightline.tracing.passes import CausalLMPass, Seq2SeqPass
 
 from .models import BUNDLES, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 
@@ -72,7 +72,7 @@ def test_many_heads_at_once_are_one_by_one(name):
     with work.inference_mode():
         inputs = [token.id for token in trace.inputs.tokens]
         source = [token.id for token in trace.source.tokens]
-        way = TransformerPass(work.model, source, inputs) if name == "transformer" else GPTPass(work.model, inputs)
+        way = Seq2SeqPass(work.model, source, inputs) if name == "transformer" else CausalLMPass(work.model, inputs)
         alone = ablate_each_head(
             way, trace.steps, interventions={}, progress=lambda *words: told.append(words), batch_tokens=1
         )

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sightline.model.registry import ARCHITECTURES, PRESETS, preset, read_config
+from sightline.model import registry
+from sightline.model.registry import PRESETS, preset, read_config
 from sightline.training import recipe_warnings as module
 from sightline.training.recipe_warnings import DataFacts, count_parameters, recipe_warnings
 from sightline.training.settings import TrainingSettings
@@ -182,5 +183,5 @@ def test_parameters_are_counted_without_making_or_drawing_any(family):
 
 
 def test_every_architecture_can_be_checked():
-    for name in ARCHITECTURES:
+    for name in registry.FAMILIES:
         assert isinstance(recipe_warnings(SMALL, read_config(name, {"vocab_size": 100}), facts=SANE), list)

@@ -30,8 +30,9 @@ from sightline.data.datasets.batching import Batches, BatchSettings
 from sightline.data.datasets.encoded_dataset import EncodedDataset
 from sightline.data.tokenizers import Tokenizer, train_bpe
 from sightline.errors import InputError
+from sightline.model.config import TransformerConfig
 from sightline.model.registry import preset
-from sightline.model.transformer import Transformer, TransformerConfig
+from sightline.model.transformer import Transformer
 from sightline.training.objective import Objective
 
 VOCAB_SIZE = 8_000

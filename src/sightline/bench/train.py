@@ -15,9 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sightline.bench.measure import Timing, time_interleaved
+from sightline.model.config import TransformerConfig
 from sightline.model.positions import sinusoid_table
 from sightline.model.registry import preset
-from sightline.model.transformer import Transformer, TransformerConfig
+from sightline.model.transformer import Transformer
 from sightline.training.loss import projected_cross_entropy
 
 PAD = 0

@@ -10,9 +10,9 @@ from sightline.config import Checks
 from sightline.data.corpora.records import MAX_LABELS
 from sightline.data.tokenizers import Tokenizer, tag_token
 from sightline.decoding.settings import DecodingSettings
-from sightline.model.bert import BertConfig
-from sightline.model.config import BlockConfig
-from sightline.model.registry import Model, architecture_of
+from sightline.model.config import ModelConfig
+from sightline.model.interfaces import Model
+from sightline.model.registry import FAMILIES, family_of, resolve
 
 TaskName = Literal["translation", "chat", "language-model", "masked-language-model", "classification"]
 
@@ -80,7 +80,7 @@ class Bundle:
 class Metadata:
     """Everything in a bundle but its weights, to be validated before they are read."""
 
-    config: BlockConfig
+    config: ModelConfig
     tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer | None
     generation: DecodingSettings
@@ -121,28 +121,35 @@ def find_mismatches(metadata: Metadata) -> Iterator[tuple[str, str]]:
         yield "generation.json", f"contains the id {max(listed):,}, but the model's vocabulary has {n_ids:,}"
 
 
-TASK_ARCHITECTURES: dict[TaskName, str] = {
+TASK_FAMILIES: dict[TaskName, str] = {
     "translation": "transformer",
     "chat": "transformer",
     "language-model": "gpt",
     "masked-language-model": "bert",
     "classification": "bert",
 }
-"""The architecture of each task."""
+"""The usual family of each task; `families_for` has all that can do it."""
 
 
-def find_task_mismatches(task_config: TaskConfig, config: BlockConfig, tokenizer: Tokenizer | None) -> Iterator[str]:
+def families_for(task: TaskName) -> list[str]:
+    """Return the names of the families that can do a task: those with the interface of its usual family."""
+    interface = FAMILIES[TASK_FAMILIES[task]].interface
+    return [family.name for family in FAMILIES.values() if resolve(family.interface) is resolve(interface)]
+
+
+def find_task_mismatches(task_config: TaskConfig, config: ModelConfig, tokenizer: Tokenizer | None) -> Iterator[str]:
     """Yield why a model cannot perform its task."""
-    found, needed = architecture_of(config), TASK_ARCHITECTURES[task_config.task]
-    if found != needed:
-        yield f"has the task {task_config.task}, which needs the architecture {needed}, not {found}"
+    found, possible = family_of(config).name, families_for(task_config.task)
+    if found not in possible:
+        yield f"has the task {task_config.task}, which needs the architecture {' or '.join(possible)}, not {found}"
         return
-    if isinstance(config, BertConfig):
-        head = head_for(task_config)
-        if head not in config.heads:
+    heads = getattr(config, "heads", None)
+    if heads is not None:
+        head, n_classes = head_for(task_config), getattr(config, "n_classes", 0)
+        if head not in heads:
             yield f"has the task {task_config.task}, but the model has no head {head}"
-        if task_config.labels and len(task_config.labels) != config.n_classes:
-            yield f"lists {len(task_config.labels):,} labels, but the model has {config.n_classes:,} classes"
+        if task_config.labels and len(task_config.labels) != n_classes:
+            yield f"lists {len(task_config.labels):,} labels, but the model has {n_classes:,} classes"
     for language in task_config.languages if tokenizer else ():
         if tokenizer and tokenizer.special_id(tag_token(language)) is None:
             yield f"lists the language {language!r}, but the tokenizer has no special token {tag_token(language)!r}"

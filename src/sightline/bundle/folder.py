@@ -27,7 +27,8 @@ from sightline.config import to_mapping
 from sightline.data.tokenizers import Tokenizer
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.model.registry import Model, architecture_of
+from sightline.model.interfaces import Model
+from sightline.model.registry import family_of
 from sightline.storage import current_folder, open_regular, read_bytes, read_limited, replace_folder
 
 FILE_NAMES = (
@@ -272,13 +273,6 @@ def find_word_problem(word: str) -> str | None:
     return "contains a lone surrogate" if any("\ud800" <= c <= "\udfff" for c in word) else None
 
 
-FAMILY_NAMES = {
-    "transformer": "An encoder–decoder Transformer",
-    "bert": "An encoder-only Transformer (BERT)",
-    "gpt": "A decoder-only Transformer (GPT)",
-}
-
-
 def build_model_card(
     model: Model,
     tokenizer: Tokenizer | None = None,
@@ -288,7 +282,7 @@ def build_model_card(
     sections: Mapping[str, str] | None = None,
 ) -> str:
     """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
-    architecture = architecture_of(model.config)
+    family = family_of(model.config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""
     rows = "\n".join(f"| {name} | {format_value(value)} |" for name, value in to_mapping(model.config).items())
@@ -296,8 +290,8 @@ def build_model_card(
     more = "".join(f"\n## {name}\n\n{text.strip()}\n" for name, text in (sections or {}).items())
     return (
         f"# {title}\n\n"
-        f"{FAMILY_NAMES[architecture]}: {parameters:,} parameters{vocabulary}.\n\n"
-        f"| setting | value |\n|---|---|\n| architecture | {architecture} |\n{rows}\n\n"
+        f"{family.title}: {parameters:,} parameters{vocabulary}.\n\n"
+        f"| setting | value |\n|---|---|\n| architecture | {family.name} |\n{rows}\n\n"
         f"Created{day} with Sightline {__version__} and torch {torch.__version__}.\n\n"
         f"Run `sightline info` on this folder for details.\n{more}"
     )

@@ -12,8 +12,8 @@ from sightline.config import from_mapping, to_mapping, unknown_name
 from sightline.data.corpora.records import MAX_LABELS
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SettingsError
-from sightline.model.config import BlockConfig
-from sightline.model.registry import architecture_of, read_config
+from sightline.model.config import ModelConfig
+from sightline.model.registry import family_of, read_config
 from sightline.storage import parse_object
 
 FORMAT = 2
@@ -25,7 +25,7 @@ MAX_CONFIG_BYTES = 1 << 20
 class Manifest:
     """The contents of config.json."""
 
-    config: BlockConfig
+    config: ModelConfig
     version: str = __version__
     special_tokens: Mapping[str, object] | None = None
     """Token of each role, if the folder has a tokenizer."""
@@ -82,7 +82,7 @@ def format_manifest(manifest: Manifest) -> str:
     entries = {
         "format": FORMAT,
         "sightline": manifest.version,
-        "architecture": architecture_of(manifest.config),
+        "architecture": family_of(manifest.config).name,
         "model": to_mapping(manifest.config),
     }
     optional = {

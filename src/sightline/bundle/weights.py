@@ -21,8 +21,9 @@ from torch.overrides import TorchFunctionMode
 from sightline.bundle.manifest import FORMAT, check_format, shorten
 from sightline.bundle.migration import migrate_weight
 from sightline.errors import InputError, ModelFileError
-from sightline.model.config import BlockConfig
-from sightline.model.registry import Model, build
+from sightline.model.config import ModelConfig
+from sightline.model.interfaces import Model
+from sightline.model.registry import build
 from sightline.storage import open_regular, parse_object, sniff
 
 FORMAT_KEY = "sightline_format"
@@ -181,7 +182,7 @@ def has_non_finite(tensor: Tensor) -> bool:
     return tensor.numel() > 0 and not all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
 
 
-def read_model(config: BlockConfig, file: FileIO, path: Path) -> Model:
+def read_model(config: ModelConfig, file: FileIO, path: Path) -> Model:
     """Build a model from its config and an open safetensors file, in evaluation mode."""
     try:
         header = read_header(file, path)
@@ -194,7 +195,8 @@ def read_model(config: BlockConfig, file: FileIO, path: Path) -> Model:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
     model.load_state_dict({name: tensors.pop(name).float() for name in header.tensors}, strict=False, assign=True)
     model.tie_weights()
-    return model.eval()
+    model.eval()
+    return model
 
 
 class SkipInit(TorchFunctionMode):
@@ -208,7 +210,7 @@ class SkipInit(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def check_layer_count(config: BlockConfig, header: Header, path: Path) -> None:
+def check_layer_count(config: ModelConfig, header: Header, path: Path) -> None:
     """Refuse more layers than there are tensors, without building them."""
     n_layers = sum(getattr(config, field.name) for field in fields(config) if field.name.endswith("_layers"))
     if n_layers > len(header.tensors):

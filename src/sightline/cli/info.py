@@ -37,7 +37,7 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
     from sightline import __version__
     from sightline.bundle.folder import FILE_NAMES, find_model_folder
     from sightline.config import to_mapping
-    from sightline.model.registry import architecture_of
+    from sightline.model.registry import family_of
     from sightline.storage import current_folder
 
     parts: dict[str, int] = {}
@@ -46,7 +46,7 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
         parts[part] = parts.get(part, 0) + parameter.numel()
     tokenizer, files = bundle.tokenizer, current_folder(find_model_folder(folder))
     return {
-        "architecture": architecture_of(bundle.model.config),
+        "architecture": family_of(bundle.model.config).name,
         "task_config": bundle.task_config and to_mapping(bundle.task_config),
         "parameters": {"all": sum(parts.values()), **parts},
         "model": to_mapping(bundle.model.config),

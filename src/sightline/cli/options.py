@@ -143,7 +143,7 @@ def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
     pipeline = load(folder)
     if isinstance(pipeline, kind):
         return pipeline
-    if pipeline.task_config is None and isinstance(pipeline.model, kind.supported_models):
+    if pipeline.task_config is None and kind.supports(pipeline.model):
         return kind(pipeline.bundle, folder=pipeline.folder)
     command = COMMAND_OF.get(type(pipeline).__name__, "embed")
     raise RefusedError(

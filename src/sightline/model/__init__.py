@@ -1,11 +1,12 @@
 """The Transformer family: tensors in, tensors out. Knows no text, files, losses or search."""
 
-from sightline.model.bert import Bert, BertConfig
-from sightline.model.config import BlockConfig
-from sightline.model.gpt import GPT, GPTConfig
+from sightline.model.bert import Bert
+from sightline.model.config import BertConfig, BlockConfig, GPTConfig, ModelConfig, TransformerConfig
+from sightline.model.gpt import GPT
 from sightline.model.hooks import ActivationCache, Hooks, ablate_heads, replace_with
-from sightline.model.registry import Model, build, preset
-from sightline.model.transformer import Transformer, TransformerConfig
+from sightline.model.interfaces import CausalLM, Model, Seq2Seq, TextEncoder
+from sightline.model.registry import build, preset
+from sightline.model.transformer import Transformer
 
 __all__ = [
     "GPT",
@@ -13,9 +14,13 @@ __all__ = [
     "Bert",
     "BertConfig",
     "BlockConfig",
+    "CausalLM",
     "GPTConfig",
     "Hooks",
     "Model",
+    "ModelConfig",
+    "Seq2Seq",
+    "TextEncoder",
     "Transformer",
     "TransformerConfig",
     "ablate_heads",

@@ -1,51 +1,17 @@
 """Encoder-only models: BERT, with its heads for pre-training and for classification."""
 
-from dataclasses import dataclass, field
-from typing import Literal
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sightline.config import Checks
 from sightline.errors import InputError, SettingsError
 from sightline.model.attention import Dropout
-from sightline.model.config import Activation, BlockConfig, Positions, check_layers
+from sightline.model.config import BertConfig, Head
 from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import ACTIVATIONS, Stack, initialize, small_normal
 from sightline.model.packing import Layout
-
-Head = Literal["mlm", "nsp", "sequence_classification", "token_classification"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BertConfig(BlockConfig):
-    """An encoder-only model; the defaults are BERT-base's, except attention dropout, which the fused kernel lacks."""
-
-    d_model: int = 768
-    n_heads: int = 12
-    d_ff: int = 3072
-    n_layers: int = field(default=12, metadata={"help": "number of layers"})
-    n_segments: int = field(
-        default=2, metadata={"help": "segment types (token types): texts distinguished within one input"}
-    )
-    activation: Activation = "gelu"
-    norm_eps: float = 1e-12
-    positions: Positions = "learned"
-    max_length: int | None = 512
-    scale_embeddings: bool = False
-    output_bias: bool = True
-    heads: tuple[Head, ...] = field(default=("mlm", "nsp"), metadata={"help": "output heads"})
-    n_classes: int = field(default=2, metadata={"help": "number of classes of the classification heads"})
-
-    def check(self, checks: Checks) -> None:
-        """Note counts out of range and repeated heads."""
-        check_layers(checks, n_layers=self.n_layers)
-        checks.between(0, 1024, n_segments=self.n_segments)
-        checks.between(1, 1_000_000, n_classes=self.n_classes)
-        checks.that(len(set(self.heads)) == len(self.heads), "heads lists a head twice")
 
 
 class Bert(nn.Module):
@@ -73,6 +39,11 @@ class Bert(nn.Module):
         """Share the tied weights; call again after parameters have been replaced."""
         if self.config.tie_embeddings and "mlm" in self.heads:
             self.heads["mlm"].output.weight = self.embedding.tokens.weight  # type: ignore[union-attr]
+
+    @property
+    def input_embedding(self) -> Embedding:
+        """The embedding of the text."""
+        return self.embedding
 
     def forward(
         self,

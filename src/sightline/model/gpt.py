@@ -1,37 +1,15 @@
 """Decoder-only models: GPT-2 by default, Llama by settings."""
 
-from dataclasses import dataclass, field
-
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sightline.config import Checks
 from sightline.model.cache import INITIAL_CAPACITY, KVCache, select_last
-from sightline.model.config import Activation, BlockConfig, Positions, check_layers
+from sightline.model.config import GPTConfig
 from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import Stack, initialize, shrink_residual_outputs, small_normal
 from sightline.model.packing import Layout
-
-
-@dataclass(frozen=True, kw_only=True)
-class GPTConfig(BlockConfig):
-    """A decoder-only model; the defaults are GPT-2 small's, except attention dropout, which the fused kernel lacks."""
-
-    d_model: int = 768
-    n_heads: int = 12
-    d_ff: int = 3072
-    n_layers: int = field(default=12, metadata={"help": "number of layers"})
-    activation: Activation = "gelu_tanh"
-    pre_norm: bool = True
-    positions: Positions = "learned"
-    max_length: int | None = 1024
-    scale_embeddings: bool = False
-
-    def check(self, checks: Checks) -> None:
-        """Note layer counts out of range."""
-        check_layers(checks, n_layers=self.n_layers)
 
 
 class GPT(nn.Module):
@@ -51,6 +29,11 @@ class GPT(nn.Module):
         """Share the tied weights; call again after parameters have been replaced."""
         if self.config.tie_embeddings:
             self.output.weight = self.embedding.tokens.weight
+
+    @property
+    def input_embedding(self) -> Embedding:
+        """The embedding of the text."""
+        return self.embedding
 
     def forward(
         self,

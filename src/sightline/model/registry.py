@@ -1,22 +1,78 @@
-"""The architectures by name, and presets of well-known sizes."""
+"""The families of models, a row each, and presets of well-known sizes.
 
-from collections.abc import Callable, Mapping
-from typing import Any
+Rows are plain data: a family's modules are imported when a model is built. `register` adds a family from outside.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sightline.config import from_mapping, one_of, unknown_name
 from sightline.errors import SettingsError
-from sightline.model.bert import Bert, BertConfig
-from sightline.model.config import BlockConfig
-from sightline.model.gpt import GPT, GPTConfig
-from sightline.model.transformer import Transformer, TransformerConfig
+from sightline.model.config import BertConfig, GPTConfig, ModelConfig, TransformerConfig
 
-Model = Transformer | Bert | GPT
+if TYPE_CHECKING:
+    from sightline.model.interfaces import Model
 
-ARCHITECTURES: dict[str, tuple[type[BlockConfig], Callable[[Any], Model]]] = {
-    "transformer": (TransformerConfig, Transformer),
-    "bert": (BertConfig, Bert),
-    "gpt": (GPTConfig, GPT),
-}
+
+@dataclass(frozen=True)
+class Family:
+    """A family of models: how one is configured, built, and used."""
+
+    name: str
+    title: str
+    """What such a model is called in a sentence."""
+    config: type[ModelConfig]
+    model: str | type
+    """The class, or where it is: `module:name`."""
+    interface: str | type
+    """The Protocol of `sightline.model.interfaces` that the class implements, or where it is."""
+    roles: tuple[str, ...]
+    """Roles of the special tokens that its tokenizer must have."""
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Add a family; a name and a config belong to one family only."""
+    for other in FAMILIES.values():
+        if family.name == other.name or family.config is other.config:
+            raise ValueError(f"the family {other.name} is registered already, with the config {other.config.__name__}")
+    FAMILIES[family.name] = family
+
+
+register(
+    Family(
+        "transformer",
+        "An encoder–decoder Transformer",
+        TransformerConfig,
+        "sightline.model.transformer:Transformer",
+        "sightline.model.interfaces:Seq2Seq",
+        roles=("start", "end"),
+    )
+)
+register(
+    Family(
+        "bert",
+        "An encoder-only Transformer (BERT)",
+        BertConfig,
+        "sightline.model.bert:Bert",
+        "sightline.model.interfaces:TextEncoder",
+        roles=("cls", "sep", "mask"),
+    )
+)
+register(
+    Family(
+        "gpt",
+        "A decoder-only Transformer (GPT)",
+        GPTConfig,
+        "sightline.model.gpt:GPT",
+        "sightline.model.interfaces:CausalLM",
+        roles=("start", "end"),
+    )
+)
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     # Vaswani et al. 2017, table 3
@@ -44,28 +100,41 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def read_config(architecture: str, settings: Mapping[str, object], *, where: str = "model") -> BlockConfig:
-    """Build the config of a named architecture from plain settings."""
-    if architecture not in ARCHITECTURES:
-        raise SettingsError(
-            f"{where}: {unknown_name(architecture, ARCHITECTURES, what='architecture')}, not {one_of(ARCHITECTURES)}"
-        )
-    return from_mapping(ARCHITECTURES[architecture][0], settings, where=where)
+def read_config(family: str, settings: Mapping[str, object], *, where: str = "model") -> ModelConfig:
+    """Build the config of a family from plain settings."""
+    if family not in FAMILIES:
+        raise SettingsError(f"{where}: {unknown_name(family, FAMILIES, what='architecture')}, not {one_of(FAMILIES)}")
+    return from_mapping(FAMILIES[family].config, settings, where=where)
 
 
-def preset(name: str, **settings: object) -> BlockConfig:
+def preset(name: str, **settings: object) -> ModelConfig:
     """Build a preset config with `settings` overriding its values; `vocab_size` must always be given."""
     if name not in PRESETS:
         raise SettingsError(f"{unknown_name(name, PRESETS, what='preset')}, not {one_of(PRESETS)}")
-    architecture, defaults = PRESETS[name]
-    return read_config(architecture, {**defaults, **settings}, where=name)
+    family, defaults = PRESETS[name]
+    return read_config(family, {**defaults, **settings}, where=name)
 
 
-def architecture_of(config: BlockConfig) -> str:
-    """Return the architecture name of a config."""
-    return next(name for name, (kind, _) in ARCHITECTURES.items() if type(config) is kind)
+def family_of(config: ModelConfig) -> Family:
+    """Return the family of a config."""
+    return next(family for family in FAMILIES.values() if type(config) is family.config)
 
 
-def build(config: BlockConfig) -> Model:
+def interface_of(config: ModelConfig) -> type:
+    """Return the Protocol that the models of a config implement."""
+    interface: type = resolve(family_of(config).interface)
+    return interface
+
+
+def build(config: ModelConfig) -> "Model":
     """Build the model that a config describes, with freshly initialized weights."""
-    return ARCHITECTURES[architecture_of(config)][1](config)
+    model: Model = resolve(family_of(config).model)(config)
+    return model
+
+
+def resolve(reference: str | type) -> Any:
+    """Return what `module:name` refers to, imported now, or a class as it is."""
+    if isinstance(reference, type):
+        return reference
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -1,38 +1,19 @@
 """The encoder–decoder of "Attention Is All You Need"."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sightline.config import Checks
 from sightline.errors import InputError
 from sightline.model.cache import INITIAL_CAPACITY, DecoderState, KVCache, select_last
-from sightline.model.config import BlockConfig, check_layers
+from sightline.model.config import TransformerConfig
 from sightline.model.context import AttentionContext
 from sightline.model.embedding import Embedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import Stack, glorot, initialize
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerConfig(BlockConfig):
-    """An encoder–decoder; the defaults are the paper's base model."""
-
-    n_encoder_layers: int = field(default=6, metadata={"help": "encoder layers"})
-    n_decoder_layers: int = field(default=6, metadata={"help": "decoder layers"})
-    target_vocab_size: int | None = field(
-        default=None,
-        metadata={"help": "target vocabulary size; none: source and target share one vocabulary and embedding (3.4)"},
-    )
-
-    def check(self, checks: Checks) -> None:
-        """Note layer counts and vocabulary sizes out of range."""
-        check_layers(checks, n_encoder_layers=self.n_encoder_layers, n_decoder_layers=self.n_decoder_layers)
-        if self.target_vocab_size is not None:
-            checks.between(1, 4_000_000, target_vocab_size=self.target_vocab_size)
 
 
 @dataclass(frozen=True)
@@ -42,6 +23,11 @@ class EncoderOutput:
     hidden: Float[Tensor, "*rows E"]
     layout: Layout
     mask: Mask | None
+
+    def repeat(self, copies: int) -> "EncoderOutput":
+        """Return the output of one sentence, repeated along the batch."""
+        hidden = self.hidden.expand(copies, -1, -1)
+        return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
 
 
 class Transformer(nn.Module):
@@ -68,6 +54,16 @@ class Transformer(nn.Module):
             self.target_embedding.tokens = self.source_embedding.tokens
         if self.config.tie_embeddings:
             self.output.weight = self.target_embedding.tokens.weight
+
+    @property
+    def input_embedding(self) -> Embedding:
+        """The embedding of the source."""
+        return self.source_embedding
+
+    @property
+    def cross_attention_point(self) -> str:
+        """The hook point of the last layer's cross-attention."""
+        return f"decoder.{self.config.n_decoder_layers - 1}.cross_attention.weights"
 
     def forward(
         self,

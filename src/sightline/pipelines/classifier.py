@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from sightline.bundle import Bundle
 from sightline.data.datasets.batch import BertInputs, pad
 from sightline.data.datasets.encoding import space_words
 from sightline.errors import InputError
-from sightline.model import Bert
+from sightline.model import TextEncoder
 from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
-from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import Choice, TextEncoderPass, TokenizedText, Trace, TraceOptions, run_trace
 
 OneOrPair: TypeAlias = str | tuple[str, str]
 
@@ -35,12 +35,12 @@ class Classification:
 class Classifier(Pipeline):
     """Classifies texts, pairs of texts, or the words of a sentence."""
 
-    supported_models = (Bert,)
-    model: Bert
+    interface = TextEncoder
+    model: TextEncoder
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
         super().__init__(bundle, folder=folder)
-        config = self.model.config
+        config: Any = self.model.config
         self.per_word: bool = (
             self.task_config.per_word if self.task_config else "sequence_classification" not in config.heads
         )
@@ -101,7 +101,7 @@ class Classifier(Pipeline):
         source, firsts = self.tokenize_words(text) if self.per_word else (self.tokenize(text), [0])
         self.check_lengths([source.tokens])
         with self.inference_mode():
-            work = BertPass(
+            work = TextEncoderPass(
                 self.model,
                 [token.id for token in source.tokens],
                 head="token_classification" if self.per_word else "sequence_classification",

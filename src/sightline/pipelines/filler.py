@@ -13,9 +13,9 @@ from torch import Tensor
 from sightline.bundle import Bundle
 from sightline.data.datasets.batch import MaskedBatch, token_mask
 from sightline.errors import InputError
-from sightline.model import Bert
+from sightline.model import TextEncoder
 from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
-from sightline.tracing import BertPass, Choice, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import Choice, TextEncoderPass, TokenizedText, Trace, TraceOptions, run_trace
 
 MASK = "[MASK]"
 """What users type for the mask, whatever the tokenizer calls it."""
@@ -49,8 +49,8 @@ class Gap:
 class Filler(Pipeline):
     """Predicts masked words. Here, and only here, "[MASK]" in a user's text is the mask token."""
 
-    supported_models = (Bert,)
-    model: Bert
+    interface = TextEncoder
+    model: TextEncoder
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
         super().__init__(bundle, folder=folder)
@@ -92,7 +92,7 @@ class Filler(Pipeline):
         ids = [token.id for token in source.tokens]
         with self.inference_mode():
             return run_trace(
-                BertPass(self.model, ids, head="mlm"),
+                TextEncoderPass(self.model, ids, head="mlm"),
                 trace_options,
                 [Choice(row) for row, id_ in enumerate(ids) if id_ == self.mask_id],
                 source=source,

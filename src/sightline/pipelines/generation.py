@@ -20,7 +20,8 @@ from sightline.decoding import (
     StepOutput,
     StepResult,
 )
-from sightline.model import GPT, ActivationCache, Hooks, Transformer
+from sightline.errors import InputError
+from sightline.model import ActivationCache, CausalLM, Hooks, Seq2Seq
 from sightline.model.hooks import NO_HOOKS, Action, NoHooks
 
 GenerationType = TypeVar("GenerationType", bound="Generation")
@@ -240,7 +241,7 @@ def make_hooks(interventions: Interventions | None) -> NoHooks:
     return Hooks(interventions) if interventions else NO_HOOKS
 
 
-def make_step(model: Transformer | GPT, interventions: Interventions | None = None) -> Step:
+def make_step(model: Seq2Seq | CausalLM, interventions: Interventions | None = None) -> Step:
     """Return the decoding step of an autoregressive model."""
     hooks = make_hooks(interventions)
 
@@ -251,9 +252,9 @@ def make_step(model: Transformer | GPT, interventions: Interventions | None = No
     return step
 
 
-def make_step_with_attention(model: Transformer, interventions: Interventions | None = None) -> Step:
+def make_step_with_attention(model: Seq2Seq, interventions: Interventions | None = None) -> Step:
     """Return a slower decoding step that also returns the last layer's cross-attention."""
-    point = last_cross_attention(model)
+    point = require_cross_attention(model)
 
     def step(ids: Int[Tensor, "R"], state: State) -> StepOutput:
         cache: Any = state
@@ -264,6 +265,8 @@ def make_step_with_attention(model: Transformer, interventions: Interventions | 
     return step
 
 
-def last_cross_attention(model: Transformer) -> str:
-    """Return the hook point of the last layer's cross-attention weights."""
-    return f"decoder.{model.config.n_decoder_layers - 1}.cross_attention.weights"
+def require_cross_attention(model: Seq2Seq) -> str:
+    """Return the hook point of the attention that aligns target and source."""
+    if model.cross_attention_point is None:
+        raise InputError(f"a {type(model).__name__} has no cross-attention, which alignment and coverage are read from")
+    return model.cross_attention_point

@@ -19,9 +19,10 @@ from sightline.decoding import (
     search_for,
 )
 from sightline.decoding import stream as stream_ids
+from sightline.decoding.continuous_batch import SharedState
 from sightline.errors import InputError, SettingsError
-from sightline.model import GPT
-from sightline.model.cache import INITIAL_CAPACITY, KVCache
+from sightline.model import CausalLM
+from sightline.model.cache import INITIAL_CAPACITY
 from sightline.pipelines.generation import (
     Generation,
     GenerationJob,
@@ -43,8 +44,8 @@ from sightline.pipelines.pipeline import (
 )
 from sightline.pipelines.scoring import text_token_log_probs
 from sightline.tracing import (
+    CausalLMPass,
     Choice,
-    GPTPass,
     TokenizedText,
     Trace,
     TraceOptions,
@@ -58,8 +59,8 @@ from sightline.tracing.tokenized_text import EMPTY_TEXT, concatenate
 class Generator(Pipeline):
     """Continues a prompt."""
 
-    supported_models = (GPT,)
-    model: GPT
+    interface = CausalLM
+    model: CausalLM
 
     @overload
     def generate(self, prompt: str = ..., *, n: Literal[1] = 1, **overrides: object) -> str: ...
@@ -154,7 +155,7 @@ class Generator(Pipeline):
             inputs = TokenizedText(whole.text, whole.tokens[:-1] if output.tokens else whole.tokens)
             self.check_lengths([inputs.tokens], what="prompt and target")
             return run_trace(
-                GPTPass(self.model, [token.id for token in inputs.tokens]),
+                CausalLMPass(self.model, [token.id for token in inputs.tokens]),
                 trace_options,
                 [Choice(len(context) - 1 + step, token.id) for step, token in enumerate(output.tokens)],
                 source=source,
@@ -172,7 +173,7 @@ class Generator(Pipeline):
         self, context: Sequence[int], settings: DecodingSettings, trace_options: TraceOptions
     ) -> tuple[TokenizedText, FinishReason, BeamHistory | None]:
         """Generate a continuation; return it with its finish reason and, for a beam, the history of the search."""
-        interventions = build_interventions(GPTPass(self.model, context), trace_options)
+        interventions = build_interventions(CausalLMPass(self.model, context), trace_options)
         state = self.prefill([context], interventions=interventions)
         step = make_step(self.model, interventions)
         hypothesis, history = search_with_history(step, state, self.build_request([context], settings))
@@ -225,14 +226,14 @@ class Generator(Pipeline):
             device=self.embedding_weight.device,
         )
 
-    def prefill(self, contexts: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> KVCache:
-        """Return the KV cache after all but the last id of each context."""
+    def prefill(self, contexts: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> SharedState:
+        """Return the state of the model after all but the last id of each context."""
         longest = max(len(context) for context in contexts)
-        cache = self.model.start(len(contexts), capacity=longest + INITIAL_CAPACITY)
+        state: SharedState = self.model.start(len(contexts), capacity=longest + INITIAL_CAPACITY)
         if longest > 1:
             ids, lengths = pad([context[:-1] for context in contexts], device=self.embedding_weight.device)
-            _, cache = self.model.step(ids, cache, lengths=lengths, hooks=make_hooks(interventions))
-        return cache
+            _, state = self.model.step(ids, state, lengths=lengths, hooks=make_hooks(interventions))
+        return state
 
     @property
     def step(self) -> Step:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from sightline.bundle import Bundle, TaskName
 from sightline.bundle import load as load_bundle
-from sightline.model import GPT, Model, Transformer
+from sightline.model import CausalLM, Model, Seq2Seq
+from sightline.model.registry import interface_of
 from sightline.pipelines.chat import Chat
 from sightline.pipelines.classifier import Classifier
 from sightline.pipelines.filler import Filler
@@ -36,11 +37,13 @@ def pipeline_for(bundle: Bundle, *, folder: Path | None = None) -> Pipeline:
 
 def infer_pipeline_type(model: Model) -> type[Pipeline]:
     """Choose a pipeline by architecture and heads."""
-    if isinstance(model, Transformer):
+    interface = interface_of(model.config)
+    if interface is Seq2Seq:
         return Translator
-    if isinstance(model, GPT):
+    if interface is CausalLM:
         return Generator
-    if "mlm" in model.config.heads:
+    heads = getattr(model.config, "heads", ())
+    if "mlm" in heads:
         return Filler
-    can_classify = {"sequence_classification", "token_classification"} & set(model.config.heads)
+    can_classify = {"sequence_classification", "token_classification"} & set(heads)
     return Classifier if can_classify else Pipeline

@@ -1,9 +1,9 @@
 """The base of all pipelines, and what several of them need: batches, settings with overrides, texts for traces."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from jaxtyping import Float, Int
@@ -16,14 +16,28 @@ from sightline.data.tokenizers import Tokenizer
 from sightline.data.tokenizers.tokenizer import Role
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
-from sightline.model import GPT, Bert, Model, Transformer
+from sightline.model import CausalLM, Model, Seq2Seq, TextEncoder
+from sightline.model.registry import interface_of
 from sightline.pipelines.generation import DetokenizerState, IncrementalDetokenizer
 from sightline.pipelines.neighbors import Neighbor, WordList
-from sightline.tracing import BertPass, Token, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import TextEncoderPass, Token, TokenizedText, Trace, TraceOptions, run_trace
 from sightline.tracing.tokenized_text import Span
 
 BATCH_TOKENS = 4_096
 """Default budget of a batch, in tokens; padding counts."""
+
+HiddenStates = Callable[[Any, Tensor, Tensor], Tensor]
+HIDDEN_STATES: dict[type, HiddenStates] = {
+    Seq2Seq: lambda model, ids, lengths: model.encode(ids, lengths=lengths, packed=True).hidden,
+    CausalLM: lambda model, ids, lengths: model.decode(ids, lengths=lengths, packed=True),
+    TextEncoder: lambda model, ids, lengths: model(ids, lengths=lengths, packed=True),
+}
+"""The last layer's hidden state of every token of a batch, without padding: the encoder's, where there is one."""
+
+
+def register_hidden_states(interface: type, compute: HiddenStates) -> None:
+    """Embed texts with models of an interface by this function of model, ids and lengths."""
+    HIDDEN_STATES[interface] = compute
 
 
 class Pipeline:
@@ -33,14 +47,14 @@ class Pipeline:
     only during a call, so a model can be used while it is being trained.
     """
 
-    supported_models: ClassVar[tuple[type[Model], ...]] = (Transformer, Bert, GPT)
-    """The architectures this pipeline works with."""
+    interface: ClassVar[type] = Model
+    """What this pipeline needs of a model: a Protocol of `sightline.model.interfaces`."""
     model: Model
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
         if bundle.tokenizer is None:
             raise InputError("this model has no tokenizer (tokenizer.json): it accepts ids, but no text")
-        if not isinstance(bundle.model, self.supported_models):
+        if not self.supports(bundle.model):
             raise InputError(f"a {type(self).__name__} cannot use a {type(bundle.model).__name__}")
         self.bundle = bundle
         self.folder = folder
@@ -52,6 +66,11 @@ class Pipeline:
         self.max_length: int | None = bundle.model.config.max_length
         """Maximum input length in tokens; None for no limit."""
         self._words = WordList(bundle.words, bundle.tokenizer)
+
+    @classmethod
+    def supports(cls, model: Model) -> bool:
+        """Tell whether this kind of pipeline can use a model."""
+        return cls.interface in (Model, interface_of(model.config))
 
     def settings(self, **overrides: object) -> DecodingSettings:
         """Return the model's decoding settings with some overridden (see `DecodingSettings`)."""
@@ -83,7 +102,7 @@ class Pipeline:
     def trace(self, text: str, **options: Any) -> Trace:
         """Trace the model on a text, value by value; `options` are those of `tracing.TraceOptions`."""
         model = self.model
-        if not isinstance(model, Bert):
+        if not is_text_encoder(model):
             raise InputError(
                 f"a {type(model).__name__} is traced while it generates: use a Translator, a Chat or a Generator"
             )
@@ -92,7 +111,7 @@ class Pipeline:
         source = tokenize_input(text, self.tokenizer, before=before, after=after)
         self.check_lengths([source.tokens])
         with self.inference_mode():
-            work = BertPass(model, [token.id for token in source.tokens], head=None)
+            work = TextEncoderPass(model, [token.id for token in source.tokens], head=None)
             return run_trace(work, trace_options, [], source=source, task=self.task, name=self.tokenizer.token_text)
 
     @property
@@ -102,25 +121,20 @@ class Pipeline:
 
     def hidden_states(self, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "N E"]:
         """Return the last layer's hidden state of every token, without padding."""
-        model = self.model
-        if isinstance(model, Transformer):
-            return model.encode(ids, lengths=lengths, packed=True).hidden
-        if isinstance(model, GPT):
-            return model.decode(ids, lengths=lengths, packed=True)
-        return model(ids, lengths=lengths, packed=True)  # type: ignore[no-any-return]
+        return HIDDEN_STATES[interface_of(self.model.config)](self.model, ids, lengths)
 
     def frame(self) -> tuple[Sequence[int], Sequence[int]]:
         """Return the special ids before and after every input text."""
-        if isinstance(self.model, Bert):
+        if is_text_encoder(self.model):
             return [self.require_special_id("cls")], [self.require_special_id("sep")]
         return [], []
 
     @property
     def embedding_weight(self) -> Float[Tensor, "V E"]:
         """The embedding matrix of the input tokens."""
-        model = self.model
-        embedding = model.source_embedding if isinstance(model, Transformer) else model.embedding
-        return embedding.tokens.weight
+        embedding: Any = self.model.input_embedding
+        weight: Tensor = embedding.tokens.weight
+        return weight
 
     def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize each text."""
@@ -162,6 +176,11 @@ class Pipeline:
         finally:
             for module in in_training:
                 module.training = True
+
+
+def is_text_encoder(model: Model) -> TypeGuard[TextEncoder]:
+    """Tell whether a model reads whole texts between special tokens and has heads."""
+    return interface_of(model.config) is TextEncoder
 
 
 def mean_pool(

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from sightline.data.datasets.batch import pad, token_mask
 from sightline.errors import InputError
-from sightline.model import GPT, ActivationCache, Transformer
+from sightline.model import ActivationCache, CausalLM, Seq2Seq
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.logits import iter_logits
-from sightline.pipelines.generation import last_cross_attention
+from sightline.pipelines.generation import require_cross_attention
 from sightline.pipelines.pipeline import batch_by_tokens
 
 DEFAULT_BLOCK_SIZE = 1_024
@@ -19,7 +19,7 @@ DEFAULT_BLOCK_SIZE = 1_024
 
 
 def text_token_log_probs(
-    model: GPT, documents: Sequence[Sequence[int]], *, context: int = 0, batch_tokens: int
+    model: CausalLM, documents: Sequence[Sequence[int]], *, context: int = 0, batch_tokens: int
 ) -> list[Float[Tensor, "..."]]:
     """Return, for each list of ids, the log-probability of every id but the first.
 
@@ -65,7 +65,7 @@ def split_windows(n: int, *, length: int, context: int) -> Iterator[tuple[int, i
 
 
 def target_token_log_probs(
-    model: Transformer,
+    model: Seq2Seq,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -83,7 +83,7 @@ def target_token_log_probs(
 
 
 def compute_cross_attention(
-    model: Transformer,
+    model: Seq2Seq,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -94,7 +94,7 @@ def compute_cross_attention(
 
     Attention is not alignment: `tracing.Alignment` says why.
     """
-    point = last_cross_attention(model)
+    point = require_cross_attention(model)
     activations = ActivationCache(point)
     found = [torch.empty(0, len(source)) for source in sources]
     for chosen, *_ in teacher_force(
@@ -107,7 +107,7 @@ def compute_cross_attention(
 
 
 def teacher_force(
-    model: Transformer,
+    model: Seq2Seq,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -132,7 +132,7 @@ def teacher_force(
 
 
 def gather_log_probs(
-    model: GPT | Transformer, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]
+    model: CausalLM | Seq2Seq, hidden: Float[Tensor, "N E"], targets: Int[Tensor, "N"]
 ) -> Float[Tensor, "N"]:
     """Return the log-probability of each target, in chunks: never all logits at once."""
     parts = [

@@ -22,9 +22,9 @@ from sightline.decoding import (
     search,
     search_for,
 )
+from sightline.decoding.continuous_batch import SharedState
 from sightline.errors import InputError
-from sightline.model import Transformer
-from sightline.model.cache import DecoderState
+from sightline.model import Seq2Seq
 from sightline.model.masks import padding_mask
 from sightline.pipelines.generation import (
     Generation,
@@ -47,10 +47,10 @@ from sightline.pipelines.pipeline import (
 from sightline.pipelines.scoring import target_token_log_probs
 from sightline.tracing import (
     Choice,
+    Seq2SeqPass,
     TokenizedText,
     Trace,
     TraceOptions,
-    TransformerPass,
     build_interventions,
     run_trace,
     search_with_history,
@@ -60,8 +60,8 @@ from sightline.tracing import (
 class Seq2SeqPipeline(Pipeline):
     """Generates target ids from source ids. Sources have no start or end token; targets begin with the start token."""
 
-    supported_models = (Transformer,)
-    model: Transformer
+    interface = Seq2Seq
+    model: Seq2Seq
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
         super().__init__(bundle, folder=folder)
@@ -117,11 +117,12 @@ class Seq2SeqPipeline(Pipeline):
         state = self.prefill(sources, interventions=interventions)
         return make(self.model, interventions), state, self.build_request(sources, settings, prefixes)
 
-    def prefill(self, sources: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> DecoderState:
+    def prefill(self, sources: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> SharedState:
         """Encode the sources and return the decoder's initial state."""
         ids, lengths = pad(sources, device=self.embedding_weight.device)
         encoder_output = self.model.encode(ids, lengths=lengths, packed=True, hooks=make_hooks(interventions))
-        return self.model.start(encoder_output)
+        state: SharedState = self.model.start(encoder_output)
+        return state
 
     def build_request(
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings, prefixes: Sequence[Sequence[int]] = ()
@@ -235,6 +236,6 @@ class Seq2SeqPipeline(Pipeline):
         output = tokenize_output(text, hypothesis.ids, self.target_tokenizer, ended=hypothesis.finish_reason == "eos")
         return output, hypothesis.finish_reason, history
 
-    def forward_pass(self, source: TokenizedText, inputs: Sequence[int]) -> TransformerPass:
+    def forward_pass(self, source: TokenizedText, inputs: Sequence[int]) -> Seq2SeqPass:
         """Return the forward pass to trace."""
-        return TransformerPass(self.model, [token.id for token in source.tokens], inputs)
+        return Seq2SeqPass(self.model, [token.id for token in source.tokens], inputs)

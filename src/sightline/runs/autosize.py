@@ -4,11 +4,11 @@ Rules of thumb from trials on two cores (docs/log.md); explicit settings always 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sightline.config import from_mapping
-from sightline.model.config import BlockConfig
-from sightline.model.registry import ARCHITECTURES, PRESETS
+from sightline.model.config import ModelConfig
+from sightline.model.registry import FAMILIES, PRESETS
 from sightline.runs.recipe import Recipe
 from sightline.training.settings import TrainingSettings
 
@@ -72,20 +72,22 @@ def choose_size(recipe: Recipe, dataset_size: DatasetSize) -> Size:
     return next(size for size in SIZES.values() if dataset_size.n_tokens <= size.max_dataset_tokens)
 
 
-def build_model_config(recipe: Recipe, dataset_size: DatasetSize, **from_data: object) -> BlockConfig:
+def build_model_config(recipe: Recipe, dataset_size: DatasetSize, **from_data: object) -> ModelConfig:
     """Return the config of a new model; `from_data` holds fields that the data decides (vocabulary, classes)."""
-    kind = ARCHITECTURES[recipe.architecture][0]
+    kind = FAMILIES[recipe.family].config
     if recipe.model.preset:
         chosen = dict(PRESETS[recipe.model.preset][1])
     else:
         size = choose_size(recipe, dataset_size)
-        layers = ("n_encoder_layers", "n_decoder_layers") if recipe.architecture == "transformer" else ("n_layers",)
-        chosen = {"d_model": size.d_model, "n_heads": size.n_heads, "d_ff": 4 * size.d_model}
+        names = [entry.name for entry in fields(kind)]
+        layers = [name for name in names if name.startswith("n_") and name.endswith("layers")]
+        sizes = {"d_model": size.d_model, "n_heads": size.n_heads, "d_ff": 4 * size.d_model}
+        chosen = {name: value for name, value in sizes.items() if name in names}
         chosen |= dict.fromkeys(layers, size.n_layers if len(layers) == 2 else size.n_layers + 1)
     return from_mapping(kind, {**chosen, **recipe.model_fields, **from_data}, where="model")
 
 
-def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: BlockConfig) -> int:
+def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: ModelConfig) -> int:
     """Return the batch size in tokens, with room for a few of the longest examples."""
     given = recipe.sections["training"].get("batch_tokens")
     if isinstance(given, int):
@@ -95,7 +97,7 @@ def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: Block
 
 
 def resolve_training_settings(
-    recipe: Recipe, dataset_size: DatasetSize, config: BlockConfig, *, n_batches: int
+    recipe: Recipe, dataset_size: DatasetSize, config: ModelConfig, *, n_batches: int
 ) -> TrainingSettings:
     """Return the settings of the run, complete; `n_batches` is the number of batches per epoch."""
     given = dict(recipe.sections["training"])

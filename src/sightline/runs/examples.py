@@ -42,8 +42,8 @@ from sightline.data.datasets.splits import group_lines, hold_out, hold_out_line_
 from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_tokenizer
 from sightline.data.tokenizers.training import WordCounter
 from sightline.errors import ModelFileError, SettingsError, SightlineError
-from sightline.model.bert import BertConfig
-from sightline.model.config import BlockConfig
+from sightline.model.config import BertConfig, ModelConfig
+from sightline.model.registry import FAMILIES
 from sightline.runs.autosize import DatasetSize, choose_vocab_size
 from sightline.runs.recipe import Recipe
 from sightline.storage import replace_folder
@@ -116,7 +116,7 @@ def load_tokenizers_of(recipe: Recipe, folder: Path) -> Tokenizers:
     theirs = bundle.load(folder)
     if theirs.tokenizer is None:
         raise SettingsError(f"tokenizer.path: {folder} has no tokenizer")
-    needed = {"cls", "sep", "mask"} if recipe.architecture == "bert" else {"start", "end"}
+    needed = set(FAMILIES[recipe.family].roles)
     if missing := sorted(needed - set(theirs.tokenizer.roles)):
         raise SettingsError(
             f"tokenizer.path: the tokenizer of {folder} has no token for {', '.join(missing)}, "
@@ -135,7 +135,7 @@ def train_tokenizers(recipe: Recipe, corpus: Corpus) -> Tokenizers:
     n_bytes = corpus_bytes(corpus)
     stride = max(1, n_bytes // MAX_TRAINING_BYTES)
     tags = tuple(tag_token(language) for language in recipe.data.languages)
-    special = MASKING_TOKENS if recipe.architecture == "bert" else (*SEQUENCE_TOKENS, *tags)
+    special = MASKING_TOKENS if "mask" in FAMILIES[recipe.family].roles else (*SEQUENCE_TOKENS, *tags)
 
     def make(fields: tuple[int, ...], size: int) -> Tokenizer:
         texts = counter.count(corpus.texts(fields, stride=stride))
@@ -173,7 +173,7 @@ def tokenizer_fingerprint(recipe: Recipe, corpus: Corpus) -> str:
         "read as": [corpus.format, *corpus.fields],
         "reading": {name: value for name, value in reading.items() if name not in ("folder", "valid", "valid_target")},
         "tokenizer": to_mapping(recipe.tokenizer),
-        "architecture": recipe.architecture,
+        "architecture": recipe.family,
     }
     return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -209,7 +209,7 @@ def find_labels(recipe: Recipe, data: DataSettings) -> Labels | None:
 def build_encoder(recipe: Recipe, data: DataSettings, tokenizers: Tokenizers, labels: Labels | None) -> Encoder:
     """Return the encoder of this task, from records to ids."""
     source = tokenizers.source
-    if recipe.architecture == "transformer":
+    if recipe.reads_pairs:
         tags = {name: source.special_id(tag_token(name)) for name in data.languages}
         missing = [name for name, id_ in tags.items() if id_ is None]
         if missing:
@@ -248,11 +248,11 @@ class Examples:
     valid: Split
 
     def batch_source(
-        self, split: Split, config: BlockConfig, rank_slice: RankSlice, *, training: bool = True
+        self, split: Split, config: ModelConfig, rank_slice: RankSlice, *, training: bool = True
     ) -> BatchSource:
         """Return the batches of a split, as the model takes them."""
         source, examples = self.tokenizers.source, np.flatnonzero(split.selected)
-        if self.recipe.architecture == "transformer":
+        if self.recipe.reads_pairs:
             return PairBatchSource(split.dataset, examples, rank_slice, source=source, target=self.tokenizers.output)
         if config.max_length is None:
             raise SettingsError("model.max_length must be set: this task cuts text into blocks of that length")

@@ -17,9 +17,8 @@ from sightline.data.datasets.batching import BatchSettings
 from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SettingsError
 from sightline.model import Model, build
-from sightline.model.bert import BertConfig
-from sightline.model.config import BlockConfig
-from sightline.model.registry import architecture_of
+from sightline.model.config import BertConfig, ModelConfig
+from sightline.model.registry import FAMILIES, family_of
 from sightline.runs.autosize import DatasetSize, build_model_config, choose_batch_tokens, resolve_training_settings
 from sightline.runs.examples import (
     Examples,
@@ -31,7 +30,7 @@ from sightline.runs.examples import (
     uses_nsp,
 )
 from sightline.runs.folder import encoded_folder, initial_snapshot
-from sightline.runs.recipe import Recipe
+from sightline.runs.recipe import Recipe, field_names
 from sightline.runs.validation import Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
@@ -101,10 +100,10 @@ def load_init_model(recipe: Recipe) -> Bundle | None:
     if recipe.tokenizer.path is not None:
         raise SettingsError("model.init_from already sets the tokenizer: leave tokenizer.path out")
     init = bundle.load(Path(recipe.model.init_from))
-    if architecture_of(init.model.config) != recipe.architecture:
+    if family_of(init.model.config).name != recipe.family:
         raise SettingsError(
-            f"model.init_from: {recipe.model.init_from} is a {architecture_of(init.model.config)}, "
-            f"but {recipe.task} needs a {recipe.architecture}"
+            f"model.init_from: {recipe.model.init_from} is a {family_of(init.model.config).name}, "
+            f"but {recipe.task} needs a {recipe.family}"
         )
     if init.tokenizer is None:
         raise SettingsError(f"model.init_from: {recipe.model.init_from} has no tokenizer")
@@ -132,7 +131,7 @@ def limit_lengths(recipe: Recipe, data: DataSettings, init: Bundle | None) -> Da
     limit = recipe.model_fields.get("max_length", recipe.preset_fields().get("max_length"))
     if init is not None and limit is None:
         limit = init.model.config.max_length
-    if recipe.architecture != "transformer" or not isinstance(limit, int):
+    if not recipe.reads_pairs or not isinstance(limit, int):
         return data
     return replace(data, max_length=max(1, min(data.max_length, limit - 1)))  # the start token comes before a target
 
@@ -154,7 +153,7 @@ OVERRIDABLE = {"dropout", "attention_dropout", "heads"}
 
 def resolve_model_config(
     recipe: Recipe, dataset_size: DatasetSize, tokenizers: Tokenizers, task_config: TaskConfig, init: Bundle | None
-) -> BlockConfig:
+) -> ModelConfig:
     """Return the config of the model to train."""
     from_data = config_from_data(recipe, tokenizers, task_config)
     if init is None:
@@ -176,7 +175,7 @@ def config_from_data(recipe: Recipe, tokenizers: Tokenizers, task_config: TaskCo
         from_data["target_vocab_size"] = tokenizers.target.vocab_size
     if task_config.task == "classification":
         from_data |= {"heads": (head_for(task_config),), "n_classes": max(1, len(task_config.labels))}
-    elif recipe.architecture == "bert":
+    elif "heads" in field_names(FAMILIES[recipe.family].config):
         from_data["heads"] = tuple(recipe.model_fields.get("heads", BertConfig.heads))  # type: ignore[arg-type]
     return from_data
 
@@ -189,7 +188,7 @@ def early_setting(recipe: Recipe, name: str) -> int:
 
 
 @torch.no_grad()
-def build_initial_model(config: BlockConfig, init: Bundle | None) -> tuple[Model, list[str]]:
+def build_initial_model(config: ModelConfig, init: Bundle | None) -> tuple[Model, list[str]]:
     """Build the model and copy all weights it shares with the init_from model.
 
     Also return the names of the newly initialized weights.

@@ -17,14 +17,15 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from sightline.bundle.contents import TASK_ARCHITECTURES, TaskName
+from sightline.bundle.contents import TASK_FAMILIES, TaskName, families_for
 from sightline.config import Checks, convert, from_mapping, one_of, unknown_name
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.masking import MaskingSettings
 from sightline.data.tokenizers.training import Kind
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
-from sightline.model.registry import ARCHITECTURES, PRESETS
+from sightline.model.interfaces import Seq2Seq
+from sightline.model.registry import FAMILIES, PRESETS, resolve
 from sightline.training.settings import TrainingSettings
 
 Size = Literal["auto", "tiny", "small", "medium", "base"]
@@ -58,6 +59,9 @@ class TokenizerSettings:
 class ModelSettings:
     """Model settings, section [model] of a recipe; further keys are fields of the model's config."""
 
+    family: str | None = field(
+        default=None, metadata={"help": "model family; none: the usual one of the task, or that of the preset"}
+    )
     size: Size = field(default="auto", metadata={"help": "model size; auto: chosen by the size of the dataset"})
     preset: str | None = field(default=None, metadata={"help": f"model preset: {', '.join(PRESETS)}"})
     init_from: str | None = field(
@@ -103,9 +107,17 @@ class Recipe:
     """Keys of [training] that were not set: a resumed run has them from its first start."""
 
     @property
-    def architecture(self) -> str:
-        """The architecture for this task."""
-        return TASK_ARCHITECTURES[self.task]
+    def family(self) -> str:
+        """The family of the model: the one that is set, or that of the preset, or the usual one of the task."""
+        given, preset = (self.sections["model"].get(name) for name in ("family", "preset"))
+        if isinstance(given, str):
+            return given
+        return PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else TASK_FAMILIES[self.task]
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether an example is a source and a target."""
+        return resolve(FAMILIES[self.family].interface) is Seq2Seq
 
     @property
     def data(self) -> DataSettings:
@@ -163,7 +175,7 @@ class Recipe:
         hints = get_type_hints(SECTIONS[section])
         found = {name: hints[name] for name in field_names(SECTIONS[section])}
         if section == "model":
-            config = ARCHITECTURES[self.architecture][0]
+            config = FAMILIES[self.family].config
             hints = get_type_hints(config)
             found |= {name: hints[name] for name in field_names(config) if name not in DECIDED_BY_DATA}
         return found
@@ -271,18 +283,27 @@ def placeholders_for(section: str, given: Mapping[str, object]) -> dict[str, obj
 
 def check_model(recipe: Recipe) -> None:
     """Reject a section [model] that no model can be built from."""
+    check_family(recipe)
     _ = recipe.model
     preset = recipe.preset_fields()
-    if recipe.model.preset and PRESETS[recipe.model.preset][0] != recipe.architecture:
-        raise SettingsError(
-            f"model: the preset {recipe.model.preset} is a {PRESETS[recipe.model.preset][0]}, but {recipe.task} "
-            f"needs a {recipe.architecture}"
-        )
-    kind = ARCHITECTURES[recipe.architecture][0]
+    kind = FAMILIES[recipe.family].config
     decided = sorted(DECIDED_BY_DATA & set(recipe.model_fields) & set(field_names(kind)))
     if decided:
         raise SettingsError(f"model: {', '.join(decided)} come from the data and cannot be set")
     from_mapping(kind, {"vocab_size": 1000, **preset, **recipe.model_fields}, where="model")
+
+
+def check_family(recipe: Recipe) -> None:
+    """Reject a family that cannot do the task, or that is not the preset's."""
+    possible, preset, given = families_for(recipe.task), recipe.sections["model"].get("preset"), recipe.family
+    if given not in FAMILIES:
+        raise SettingsError(f"model.family: {unknown_name(given, FAMILIES, what='family')}, not {one_of(possible)}")
+    of_preset = PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else given
+    if of_preset != given:
+        raise SettingsError(f"model: the preset {preset} is a {of_preset}, but model.family is {given}: set one")
+    if given not in possible:
+        source = f"the preset {preset} is" if preset else "model.family is"
+        raise SettingsError(f"model: {source} a {given}, but {recipe.task} needs a {' or a '.join(possible)}")
 
 
 def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:

@@ -20,7 +20,7 @@ from sightline.config import to_mapping
 from sightline.data.corpora.settings import Part
 from sightline.data.datasets.encoded_dataset import content_hash
 from sightline.errors import ModelFileError, RefusedError, SightlineError
-from sightline.model.registry import ARCHITECTURES
+from sightline.model.registry import FAMILIES
 from sightline.runs.folder import RUN_RECORD
 from sightline.runs.prepare import PreparedRun
 from sightline.runs.recipe import SECTIONS
@@ -88,7 +88,7 @@ def check_settings_match(old: Mapping[str, Any], new: Mapping[str, object], fold
 def default_sections() -> dict[str, dict[str, object]]:
     """Return the defaults of every section: the values of settings that did not exist when a run started."""
     found = {name: defaults(kind) for name, kind in SECTIONS.items()}
-    for config, _ in ARCHITECTURES.values():
+    for config in (family.config for family in FAMILIES.values()):
         found["model"] = {**defaults(config), **found["model"]}
     plain: dict[str, dict[str, object]] = json.loads(json.dumps(found))
     return plain

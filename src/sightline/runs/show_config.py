@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal, cast, get_args, get_origin
 
-from sightline.model.registry import ARCHITECTURES
+from sightline.model.registry import FAMILIES
 from sightline.runs.autosize import auto_settings
 from sightline.runs.recipe import SECTIONS, Recipe, field_names
 
@@ -41,7 +41,7 @@ def effective_value(recipe: Recipe, section: str, key: str) -> object:
 
 def find_owner(recipe: Recipe, section: str, key: str) -> type:
     """Return the dataclass that has the setting as a field."""
-    return SECTIONS[section] if key in field_names(SECTIONS[section]) else ARCHITECTURES[recipe.architecture][0]
+    return SECTIONS[section] if key in field_names(SECTIONS[section]) else FAMILIES[recipe.family].config
 
 
 def defaults(kind: type) -> dict[str, object]:

@@ -3,6 +3,7 @@
 The ids are those of a trace that the page already has: nothing is generated again for each request.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from safetensors.numpy import save
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.model import GPT, Bert, Transformer
+from sightline.model import CausalLM, Seq2Seq, TextEncoder
+from sightline.model.registry import interface_of
 from sightline.pipelines import Classifier, Filler, Pipeline
 from sightline.serving.api import Submitter
 from sightline.serving.api.trace import MAX_TRACE_BYTES, OCTET_STREAM
 from sightline.serving.http import Body, Problem, Router, charge
-from sightline.tracing import BertPass, GPTPass, TraceOptions, TransformerPass
+from sightline.tracing import CausalLMPass, Seq2SeqPass, TextEncoderPass, TraceOptions
 from sightline.tracing.passes import Pass, capture
 from sightline.tracing.plan import Plan
 
@@ -92,23 +94,41 @@ def parameter_rows(model: Pipeline, wanted: dict[str, int]) -> dict[str, Any]:
 
 def build_pass(model: Pipeline, body: ActivationsBody) -> Pass:
     """Return the forward pass of the ids."""
-    for name, reads in (("source", Transformer | Bert), ("inputs", Transformer | GPT)):
-        if isinstance(model.model, reads) and not getattr(body, name):
+    needed, build = PASSES[interface_of(model.model.config)]
+    for name in needed:
+        if not getattr(body, name):
             raise Problem(400, f"{name} is empty", param=name, code="invalid_value")
-    if isinstance(model.model, Transformer):
-        return TransformerPass(model.model, body.source, body.inputs)
-    if isinstance(model.model, GPT):
-        return GPTPass(model.model, body.inputs)
-    return build_bert_pass(model, model.model, body)
+    return build(model, body)
 
 
-def build_bert_pass(model: Pipeline, bert: Bert, body: ActivationsBody) -> BertPass:
-    """Return the forward pass through a Bert and the head that the pipeline uses."""
+def build_text_encoder_pass(model: Pipeline, body: ActivationsBody) -> TextEncoderPass:
+    """Return the forward pass through an encoder and the head that the pipeline uses."""
+    encoder: Any = model.model
     if body.segments and (
-        len(body.segments) != len(body.source) or not set(body.segments) <= set(range(bert.config.n_segments))
+        len(body.segments) != len(body.source) or not set(body.segments) <= set(range(encoder.config.n_segments))
     ):
         raise Problem(400, "segments: give one valid segment per source token", param="segments", code="invalid_value")
     if isinstance(model, Classifier):
         head = "token_classification" if model.per_word else "sequence_classification"
-        return BertPass(bert, body.source, head=head, segments=body.segments or None)  # type: ignore[arg-type]
-    return BertPass(bert, body.source, head="mlm" if isinstance(model, Filler) else None)
+        return TextEncoderPass(encoder, body.source, head=head, segments=body.segments or None)  # type: ignore[arg-type]
+    return TextEncoderPass(encoder, body.source, head="mlm" if isinstance(model, Filler) else None)
+
+
+def build_seq2seq_pass(model: Pipeline, body: ActivationsBody) -> Seq2SeqPass:
+    """Return the forward pass of a source and a target."""
+    seq2seq: Any = model.model
+    return Seq2SeqPass(seq2seq, body.source, body.inputs)
+
+
+def build_causal_lm_pass(model: Pipeline, body: ActivationsBody) -> CausalLMPass:
+    """Return the forward pass of a text."""
+    language_model: Any = model.model
+    return CausalLMPass(language_model, body.inputs)
+
+
+PASSES: dict[type, tuple[tuple[str, ...], Callable[[Pipeline, ActivationsBody], Pass]]] = {
+    Seq2Seq: (("source", "inputs"), build_seq2seq_pass),
+    CausalLM: (("inputs",), build_causal_lm_pass),
+    TextEncoder: (("source",), build_text_encoder_pass),
+}
+"""The fields that the models of an interface need, and their forward pass."""

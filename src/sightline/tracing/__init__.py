@@ -19,7 +19,7 @@ from sightline.tracing.ablation import HeadAblation
 from sightline.tracing.beam_tree import Node, Tree, search_with_history
 from sightline.tracing.likelihood import Candidate, Choice, Step
 from sightline.tracing.logit_lens import LogitLens
-from sightline.tracing.passes import BertPass, GPTPass, TransformerPass
+from sightline.tracing.passes import CausalLMPass, Seq2SeqPass, TextEncoderPass
 from sightline.tracing.plan import EVERYTHING, TraceOptions
 from sightline.tracing.run import build_interventions, run_trace
 from sightline.tracing.tokenized_text import Alignment, Link, Token, TokenizedText, Word, WordAttention
@@ -28,20 +28,20 @@ from sightline.tracing.trace import Trace
 __all__ = [
     "EVERYTHING",
     "Alignment",
-    "BertPass",
     "Candidate",
+    "CausalLMPass",
     "Choice",
-    "GPTPass",
     "HeadAblation",
     "Link",
     "LogitLens",
     "Node",
+    "Seq2SeqPass",
     "Step",
+    "TextEncoderPass",
     "Token",
     "TokenizedText",
     "Trace",
     "TraceOptions",
-    "TransformerPass",
     "Tree",
     "Word",
     "WordAttention",

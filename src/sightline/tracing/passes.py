@@ -1,7 +1,7 @@
 """A forward pass of one text through each model family, with hooks, and the activations captured from it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sightline.data.datasets.batch import pad
-from sightline.model import GPT, Bert, Hooks, Model, Transformer
-from sightline.model.bert import Head
+from sightline.model import CausalLM, Hooks, Model, Seq2Seq, TextEncoder
+from sightline.model.config import BertConfig, BlockConfig, GPTConfig, Head, ModelConfig, TransformerConfig
 from sightline.model.hooks import NO_HOOKS, Action, NoHooks
-from sightline.model.packing import Layout
-from sightline.model.transformer import EncoderOutput
 from sightline.tracing.plan import Plan, Points, has_heads, tower_points
 
 
@@ -32,9 +30,16 @@ class Pass(ABC):
     """Tokens of the output tower."""
     n_layers: int
 
-    @abstractmethod
     def points(self) -> Points:
         """Return every hook point and the shape of its value, in the order they are computed."""
+        inside = POINTS.get(type(self.model.config))
+        points = {} if inside is None else inside(self)
+        return {**points, "logits": self.logits_shape} if self.has_logits else points
+
+    @property
+    @abstractmethod
+    def logits_shape(self) -> tuple[int, int]:
+        """The rows that have logits, and the number of tokens or classes."""
 
     @abstractmethod
     def run(
@@ -59,14 +64,17 @@ class Pass(ABC):
     @property
     def final_norm(self) -> nn.Module | None:
         """The norm after the last layer, if the model has one."""
-        stack: nn.Module = getattr(self.model, self.tower)
+        stack: nn.Module | None = getattr(self.model, self.tower, None)
         found: nn.Module | None = getattr(stack, "final_norm", None)
         return found
 
     @property
     def layer_outputs(self) -> list[str]:
         """The hook points of the layer outputs of the output tower."""
-        last = "residual" if self.model.config.pre_norm else "norm"
+        config = self.model.config
+        if not isinstance(config, BlockConfig):
+            return []
+        last = "residual" if config.pre_norm else "norm"
         return [f"{self.tower}.{layer}.feed_forward.{last}" for layer in range(self.n_layers)]
 
     def ids(self, row: Sequence[int], copies: int) -> Int[Tensor, "copies T"]:
@@ -95,21 +103,18 @@ class DecoderPass(Pass):
         """
 
 
-class TransformerPass(DecoderPass):
+class Seq2SeqPass(DecoderPass):
     """A source through the encoder, and a target through the decoder."""
 
-    def __init__(self, model: Transformer, source: Sequence[int], inputs: Sequence[int]) -> None:
-        self.model: Transformer = model
+    def __init__(self, model: Seq2Seq, source: Sequence[int], inputs: Sequence[int]) -> None:
+        self.model: Seq2Seq = model
         self.source, self.inputs = list(source), list(inputs)
-        self.n_rows, self.n_layers = len(self.inputs), model.config.n_decoder_layers
+        self.n_rows, self.n_layers = len(self.inputs), getattr(model.config, "n_decoder_layers", model.config.depth)
 
-    def points(self) -> Points:
-        """Return the hook points of both towers."""
-        config, n_source = self.model.config, len(self.source)
-        encoder = tower_points("encoder", config, n_layers=config.n_encoder_layers, n_rows=n_source)
-        decoder = tower_points("decoder", config, n_layers=self.n_layers, n_rows=self.n_rows, n_source=n_source)
-        vocabulary = config.target_vocab_size or config.vocab_size
-        return {**encoder, **decoder, "logits": (self.n_rows, vocabulary)}
+    @property
+    def logits_shape(self) -> tuple[int, int]:
+        """The next token at each row."""
+        return self.n_rows, self.model.config.output_vocab_size
 
     def run(
         self, hooks: NoHooks = NO_HOOKS, *, copies: int = 1, changed: str = "encoder"
@@ -118,12 +123,12 @@ class TransformerPass(DecoderPass):
         if changed == "encoder":
             encoder_output = self.model.encode(self.ids(self.source, copies), hooks=hooks)
         else:
-            encoder_output = repeat_output(self.model.encode(self.ids(self.source, 1), hooks=hooks), copies)
+            encoder_output = self.model.encode(self.ids(self.source, 1), hooks=hooks).repeat(copies)
         return self.model.decode(self.ids(self.inputs, copies), encoder_output, hooks=hooks)
 
     def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
         """Decode other inputs for the same source."""
-        encoder_output = repeat_output(self.model.encode(self.ids(self.source, 1), hooks=hooks), len(rows))
+        encoder_output = self.model.encode(self.ids(self.source, 1), hooks=hooks).repeat(len(rows))
         ids, _ = pad(rows, device=self.device)
         self.model.decode(ids, encoder_output, hooks=hooks)
 
@@ -132,25 +137,18 @@ class TransformerPass(DecoderPass):
         return self.model.logits(hidden, hooks=hooks)
 
 
-def repeat_output(encoder_output: EncoderOutput, copies: int) -> EncoderOutput:
-    """Repeat the encoder output of one sentence along the batch."""
-    hidden = encoder_output.hidden.expand(copies, -1, -1)
-    return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
-
-
-class GPTPass(DecoderPass):
+class CausalLMPass(DecoderPass):
     """A prompt and its continuation through the decoder."""
 
-    def __init__(self, model: GPT, inputs: Sequence[int]) -> None:
-        self.model: GPT = model
+    def __init__(self, model: CausalLM, inputs: Sequence[int]) -> None:
+        self.model: CausalLM = model
         self.inputs = list(inputs)
-        self.n_rows, self.n_layers = len(self.inputs), model.config.n_layers
+        self.n_rows, self.n_layers = len(self.inputs), model.config.depth
 
-    def points(self) -> Points:
-        """Return the hook points of the decoder."""
-        config = self.model.config
-        decoder = tower_points("decoder", config, n_layers=self.n_layers, n_rows=self.n_rows)
-        return {**decoder, "logits": (self.n_rows, config.vocab_size)}
+    @property
+    def logits_shape(self) -> tuple[int, int]:
+        """The next token at each row."""
+        return self.n_rows, self.model.config.output_vocab_size
 
     def run(
         self,
@@ -172,17 +170,17 @@ class GPTPass(DecoderPass):
         return self.model.logits(hidden, hooks=hooks)
 
 
-class BertPass(Pass):
+class TextEncoderPass(Pass):
     """A text, or a pair, through the bidirectional encoder and one of its heads."""
 
     tower = "encoder"
 
     def __init__(
-        self, model: Bert, ids: Sequence[int], *, head: Head | None, segments: Sequence[int] | None = None
+        self, model: TextEncoder, ids: Sequence[int], *, head: Head | None, segments: Sequence[int] | None = None
     ) -> None:
-        self.model: Bert = model
+        self.model: TextEncoder = model
         self.source, self.segments, self.head = list(ids), segments, head
-        self.n_rows, self.n_layers = len(self.source), model.config.n_layers
+        self.n_rows, self.n_layers = len(self.source), model.config.depth
 
     @property
     def has_logits(self) -> bool:
@@ -194,16 +192,11 @@ class BertPass(Pass):
         """All rows; for sequence classification only that of [CLS]."""
         return (0,) if self.head == "sequence_classification" else tuple(range(self.n_rows))
 
-    def points(self) -> Points:
-        """Return the hook points of the encoder, and of the head if there is one."""
-        config = self.model.config
-        points = tower_points(
-            "encoder", config, n_layers=self.n_layers, n_rows=self.n_rows, n_segments=config.n_segments
-        )
-        if self.head is None:
-            return points
-        width = config.vocab_size if self.head == "mlm" else config.n_classes
-        return {**points, "logits": (len(self.logit_rows), width)}
+    @property
+    def logits_shape(self) -> tuple[int, int]:
+        """The tokens or the classes at each row, or the classes of the whole text."""
+        config: Any = self.model.config
+        return len(self.logit_rows), config.vocab_size if self.head == "mlm" else config.n_classes
 
     def run(
         self,
@@ -224,6 +217,41 @@ class BertPass(Pass):
         if self.head == "token_classification":
             return self.model.token_classification(hidden, hooks=hooks)
         return self.model.mlm(hidden, hooks=hooks)
+
+
+def transformer_points(forward_pass: Seq2SeqPass) -> Points:
+    """Return the hook points of both towers."""
+    config: Any = forward_pass.model.config
+    n_source, n_rows = len(forward_pass.source), forward_pass.n_rows
+    encoder = tower_points("encoder", config, n_layers=config.n_encoder_layers, n_rows=n_source)
+    decoder = tower_points("decoder", config, n_layers=config.n_decoder_layers, n_rows=n_rows, n_source=n_source)
+    return {**encoder, **decoder}
+
+
+def gpt_points(forward_pass: CausalLMPass) -> Points:
+    """Return the hook points of the decoder."""
+    config: Any = forward_pass.model.config
+    return tower_points("decoder", config, n_layers=config.n_layers, n_rows=forward_pass.n_rows)
+
+
+def bert_points(forward_pass: TextEncoderPass) -> Points:
+    """Return the hook points of the encoder."""
+    config: Any = forward_pass.model.config
+    return tower_points(
+        "encoder", config, n_layers=config.n_layers, n_rows=forward_pass.n_rows, n_segments=config.n_segments
+    )
+
+
+POINTS: dict[type[ModelConfig], Callable[[Any], Points]] = {
+    TransformerConfig: transformer_points,
+    GPTConfig: gpt_points,
+    BertConfig: bert_points,
+}
+
+
+def register_points(config: type[ModelConfig], points: Callable[[Any], Points]) -> None:
+    """Name the hook points inside the models of a family; without them, a trace has its logits only."""
+    POINTS[config] = points
 
 
 Actions = dict[str, tuple[Action, ...]]

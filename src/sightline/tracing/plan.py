@@ -137,9 +137,9 @@ class Plan:
         """Select the hook points that the options ask for."""
         heads = None if options.heads is None else check_indices("head", options.heads, n_heads)
         layers = {int(found[1]) for name in points if (found := LAYER.search(name))}
-        chosen = None if options.layers is None else check_indices("layer", options.layers, max(layers) + 1)
+        chosen = None if options.layers is None else check_indices("layer", options.layers, max(layers, default=-1) + 1)
         for pattern in options.activations:
-            if not any(fnmatchcase(name, pattern) for name in points):
+            if pattern not in DEFAULT_ACTIVATIONS and not any(fnmatchcase(name, pattern) for name in points):
                 raise InputError(f"{unknown_name(pattern, points, what='activation')}: docs/shapes.md lists them all")
         shapes = {
             name: captured_shape(name, shape, heads, n_heads)

@@ -6,7 +6,7 @@ from sightline.bundle.contents import TaskName
 from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
 from sightline.decoding.interfaces import FinishReason
-from sightline.model.registry import architecture_of
+from sightline.model.registry import family_of
 from sightline.tracing.ablation import ablate_each_head, ablation_actions, check_ablated_heads
 from sightline.tracing.beam_tree import (
     ExpandedPrefixes,
@@ -17,7 +17,7 @@ from sightline.tracing.beam_tree import (
 )
 from sightline.tracing.likelihood import Choice, IdToText, build_steps
 from sightline.tracing.logit_lens import compute_logit_lens
-from sightline.tracing.passes import Actions, DecoderPass, Pass, TransformerPass, capture
+from sightline.tracing.passes import Actions, DecoderPass, Pass, capture
 from sightline.tracing.plan import Plan, TraceOptions
 from sightline.tracing.tokenized_text import EMPTY_TEXT, TokenizedText, build_alignment
 from sightline.tracing.trace import Trace
@@ -57,13 +57,13 @@ def run_trace(
     tree, expanded = build_tree(history, name) if history is not None else (None, ExpandedPrefixes([]))
     extra = hypothesis_attention_bytes(plan, expanded, n_context=len(context)) if options.hypotheses else 0
     plan.check_limit(options, extra=extra)
-    cross_attention = f"decoder.{forward_pass.n_layers - 1}.cross_attention"
+    aligned_by = getattr(forward_pass.model, "cross_attention_point", None)
     captured = capture(
         forward_pass,
         plan,
         interventions=interventions,
         layers=options.logit_lens and forward_pass.has_logits,
-        mean_of=f"{cross_attention}.weights" if isinstance(forward_pass, TransformerPass) else None,
+        mean_of=aligned_by,
     )
     options.progress("captured", 1, 1)
     steps = build_steps(forward_pass, captured.hidden, choices, k=options.candidates, name=name, forbidden=forbidden)
@@ -74,7 +74,7 @@ def run_trace(
         tree = Tree(tree.nodes, attention)
     scalars = {key: value for key, value in to_mapping(config).items() if not isinstance(value, list | tuple)}
     return Trace(
-        family=architecture_of(config),  # type: ignore[arg-type]
+        family=family_of(config).name,
         task=task,
         model=scalars,  # type: ignore[arg-type]
         source=source,
@@ -88,7 +88,7 @@ def run_trace(
         ablated_heads=ablated,
         tree=tree,
         alignment=(
-            build_alignment(captured.mean_attention, source, target, name=cross_attention)
+            build_alignment(captured.mean_attention, source, target, name=str(aligned_by).removesuffix(".weights"))
             if captured.mean_attention is not None
             else None
         ),

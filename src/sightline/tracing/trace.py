@@ -8,15 +8,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
 from sightline import __version__
 from sightline.bundle.contents import TaskName
+from sightline.config import one_of
 from sightline.decoding.interfaces import FinishReason
 from sightline.errors import InputError
+from sightline.model.registry import FAMILIES
 from sightline.tracing.ablation import HeadAblation
 from sightline.tracing.beam_tree import Tree
 from sightline.tracing.likelihood import Step
@@ -24,7 +26,6 @@ from sightline.tracing.logit_lens import LogitLens
 from sightline.tracing.serialization import deserialize, read_folder, serialize, to_json, write_folder
 from sightline.tracing.tokenized_text import Alignment, Token, TokenizedText, WordAttention, aggregate_by_word
 
-Family: TypeAlias = Literal["transformer", "gpt", "bert"]
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -40,7 +41,7 @@ class Trace:
     its row `len(source.tokens) - 1 + t` predicts `target.tokens[t]`. `steps[t].row` holds the row for every family.
     """
 
-    family: Family
+    family: str
     task: TaskName | None
     """The task the model was trained for, if known."""
     model: dict[str, Scalar]
@@ -159,6 +160,8 @@ class Trace:
         n_rows = n_source if self.family == "bert" else n_inputs
         for name in ("source", "target", "inputs"):
             yield from text_problems(getattr(self, name), name)
+        if self.family not in FAMILIES:
+            yield f"family must be {one_of(FAMILIES)}, not {self.family[:40]!r}"
         yield from step_problems(self.steps, n_rows=n_rows)
         yield from activation_problems(self.activations, n_source=n_source, n_inputs=n_inputs, heads=self.heads)
         if self.family != "bert" and len(self.target.tokens) != n_steps:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sightline.errors import InputError
-from sightline.model import Model, Transformer
+from sightline.model import Model
 from sightline.model.positions import WAVELENGTH_BASE, frequencies, rotation_table, sinusoid_table
 
 
@@ -30,14 +30,15 @@ def position_encodings(drawn_from: Model | HasModel, *, n: int) -> Float[np.ndar
     model = drawn_from if isinstance(drawn_from, Model) else drawn_from.model
     config = model.config
     n = min(n, config.max_length or n)
-    if config.positions == "rope":
-        cosine, sine = rotation_table(n, config.d_head, config.rope_theta)
+    kind = getattr(config, "positions", "none")
+    if kind == "rope":
+        cosine, sine = rotation_table(n, config.d_head, config.rope_theta)  # type: ignore[attr-defined]
         return interleave(sine[:n].numpy(), cosine[:n].numpy())
-    if config.positions == "learned":
-        embedding: Any = model.source_embedding if isinstance(model, Transformer) else model.embedding
+    if kind == "learned":
+        embedding: Any = model.input_embedding
         encodings: np.ndarray = embedding.positions.weight[:n].detach().float().cpu().numpy()
         return encodings
-    return sinusoids(n, config.d_model, kind=config.positions)
+    return sinusoids(n, config.d_model, kind=kind)
 
 
 def sinusoids(n: int, width: int, *, kind: str) -> Float[np.ndarray, "T E"]:
@@ -55,7 +56,8 @@ def interleave(sine: Float[np.ndarray, "T half"], cosine: Float[np.ndarray, "T h
 
 def wavelengths(config: Any) -> list[float] | None:
     """Return the wavelength of each dimension, in positions; None for learned encodings."""
-    if config.positions == "rope":
+    kind = getattr(config, "positions", "none")
+    if kind == "rope":
         waves = 2 * math.pi / frequencies(config.d_head, config.rope_theta).numpy()
     elif config.positions.startswith("sinusoidal"):
         waves = 2 * math.pi / frequencies(config.d_model, WAVELENGTH_BASE).numpy()

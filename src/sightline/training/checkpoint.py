@@ -30,7 +30,7 @@ from sightline.bundle.migration import TENSOR_FILES, migrate_state
 from sightline.bundle.weights import DTYPES, TensorFile, has_non_finite, open_required, read_header, write_tensors
 from sightline.config import from_mapping, to_mapping
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
-from sightline.model.registry import Model
+from sightline.model.interfaces import Model
 from sightline.storage import fsync, read_limited, remove_folder, replace_folder
 from sightline.training.distributed import SINGLE_RANK, Rank
 from sightline.training.state import (
@@ -326,7 +326,7 @@ def describe_ranks(saved: int, *, world_size: int) -> str | None:
     )
 
 
-def collect_environment(model: nn.Module) -> dict[str, object]:
+def collect_environment(model: nn.Module | Model) -> dict[str, object]:
     """Return versions, threads, device and dtype: only where they are the same is a resumed run bit-identical."""
     weight = next(model.parameters())
     return {

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sightline.data.datasets.batch import Batch
-from sightline.model.registry import Model
+from sightline.model.interfaces import Model
 from sightline.training.optimizer import Optimizer
 from sightline.training.report import format_duration
 from sightline.training.state import RandomStates
@@ -91,7 +91,7 @@ def estimate(
 
 
 @contextmanager
-def preserve_state(model: nn.Module, optimizer: Optimizer) -> Iterator[int]:
+def preserve_state(model: nn.Module | Model, optimizer: Optimizer) -> Iterator[int]:
     """Restore everything a trial touches: generators, modes, gradients, optimizer state, learning rates.
 
     Yields the bytes of memory set aside meanwhile.
@@ -258,7 +258,7 @@ def run_overfit_check(
 WARMUP_STEPS, GRAD_CLIP = 20, 1.0
 
 
-def overfit(model: nn.Module, loss: Callable[[], Tensor], *, steps: int, learning_rate: float) -> OverfitCheck:
+def overfit(model: nn.Module | Model, loss: Callable[[], Tensor], *, steps: int, learning_rate: float) -> OverfitCheck:
     """Train until the loss is low enough, all steps are done, or the loss is not finite."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(parameters, betas=(0.9, 0.98)) if parameters else None

@@ -1,11 +1,12 @@
 """The training objective: the loss of a model on a batch, summed over all targets.
 
 Sums, not means: those of several batches, or of several ranks, add up to that of one large batch. The type of the batch
-implies the task, so the loop knows none.
+and the interface of the model decide what is computed (`register_loss`), so the loop knows neither task nor family.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -20,8 +21,9 @@ from sightline.data.datasets.batch import (
     TextBatch,
     token_mask,
 )
-from sightline.model import GPT, Bert, Model, Transformer
+from sightline.model import CausalLM, Model, Seq2Seq, TextEncoder
 from sightline.model.bert import MLMHead
+from sightline.model.registry import interface_of
 from sightline.training.loss import cross_entropy, projected_cross_entropy
 
 
@@ -55,72 +57,74 @@ class Objective:
         return Loss(loss.total / 2, loss.count // 2, loss.tallies)
 
     def _compute(self, model: Model, batch: Batch) -> Loss:
-        match batch, model:
-            case PairBatch(), Transformer():
-                return self._pairs(batch, model)
-            case TextBatch(), GPT():
-                return self._text(batch, model)
-            case MaskedBatch(), Bert():
-                return self._masked(batch, model)
-            case LabeledBatch(), Bert():
-                return self._labeled(batch, model)
-            case TaggedBatch(), Bert():
-                return self._tagged(batch, model)
-        raise TypeError(f"a {type(model).__name__} cannot be trained on a {type(batch).__name__}")
+        compute = LOSSES.get((type(batch), interface_of(model.config)))
+        if compute is None:
+            raise TypeError(f"a {type(model).__name__} cannot be trained on a {type(batch).__name__}")
+        return compute(self, batch, model)
 
-    def _pairs(self, batch: PairBatch, model: Transformer) -> Loss:
-        """Teacher forcing: each target token from the reference tokens before it."""
-        encoder_output = model.encode(batch.source, lengths=batch.source_lengths, packed=True)
-        hidden = model.decode(batch.inputs, encoder_output, lengths=batch.lengths, packed=True)
-        return self._words(hidden, model, drop_padding(batch.targets, batch.lengths))
+    def predict_tokens(
+        self, hidden: Float[Tensor, "N E"], model: Seq2Seq | CausalLM, targets: Int[Tensor, "N"]
+    ) -> Loss:
+        """Return the loss of the next tokens, from the input of the output projection."""
+        return Loss(self.cross_entropy_of(hidden, model.output, targets), targets.numel())
 
-    def _text(self, batch: TextBatch, model: GPT) -> Loss:
-        """Each token of running text from those before it."""
-        hidden = model.decode(batch.inputs, lengths=batch.lengths, packed=True)
-        return self._words(hidden, model, drop_padding(batch.targets, batch.lengths))
-
-    def _masked(self, batch: MaskedBatch, model: Bert) -> Loss:
-        """Masked language modeling and next sentence prediction (Devlin et al. 2019, 3.1)."""
-        hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
-        head = cast("MLMHead", model.head("mlm"))
-        features = head.features(hidden[drop_padding(batch.selected, batch.lengths)])
-        words = self._projected(features, head.output, batch.targets)
-        count = batch.targets.numel()
-        if batch.not_next is None:
-            return Loss(words, count)
-        scores = model.nsp(model.pool(hidden, batch.lengths))
-        following = cross_entropy(scores, batch.not_next, r_drop=self.r_drop)
-        rows = batch.not_next.numel()
-        tallies = {
-            "words_loss": (float(words.detach()), count),
-            "next_sentence_loss": (float(following.detach()), rows),
-            "next_sentence_accuracy": (count_correct(scores, batch.not_next), rows),
-        }
-        return Loss(words + self.nsp_weight * following, count, tallies)
-
-    def _labeled(self, batch: LabeledBatch, model: Bert) -> Loss:
-        """The class of each text."""
-        hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
-        return self._classes(model.sequence_classification(model.pool(hidden, batch.lengths)), batch.labels)
-
-    def _tagged(self, batch: TaggedBatch, model: Bert) -> Loss:
-        """The class of each word, predicted at its first token."""
-        hidden = model(batch.inputs, lengths=batch.lengths, packed=True)
-        labels = drop_padding(batch.labels, batch.lengths)
-        known = labels != IGNORE_INDEX
-        return self._classes(model.token_classification(hidden[known]), labels[known])
-
-    def _words(self, hidden: Float[Tensor, "N E"], model: Transformer | GPT, targets: Int[Tensor, "N"]) -> Loss:
-        return Loss(self._projected(hidden, model.output, targets), targets.numel())
-
-    def _projected(self, hidden: Float[Tensor, "N E"], output: nn.Linear, targets: Int[Tensor, "N"]) -> Tensor:
+    def cross_entropy_of(self, hidden: Float[Tensor, "N E"], output: nn.Linear, targets: Int[Tensor, "N"]) -> Tensor:
+        """Return the cross-entropy of an output projection, which is applied in chunks."""
         return projected_cross_entropy(
             hidden, output.weight, targets, bias=output.bias, smoothing=self.smoothing, r_drop=self.r_drop
         )
 
-    def _classes(self, scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> Loss:
+    def predict_classes(self, scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> Loss:
+        """Return the loss of classes, with the share that is right."""
         total = cross_entropy(scores, labels, smoothing=self.smoothing, r_drop=self.r_drop)
         return Loss(total, labels.numel(), {"accuracy": (count_correct(scores, labels), labels.numel())})
+
+
+def pair_loss(objective: Objective, batch: PairBatch, model: Seq2Seq) -> Loss:
+    """Teacher forcing: each target token from the reference tokens before it."""
+    encoder_output = model.encode(batch.source, lengths=batch.source_lengths, packed=True)
+    hidden = model.decode(batch.inputs, encoder_output, lengths=batch.lengths, packed=True)
+    return objective.predict_tokens(hidden, model, drop_padding(batch.targets, batch.lengths))
+
+
+def text_loss(objective: Objective, batch: TextBatch, model: CausalLM) -> Loss:
+    """Each token of running text from those before it."""
+    hidden = model.decode(batch.inputs, lengths=batch.lengths, packed=True)
+    return objective.predict_tokens(hidden, model, drop_padding(batch.targets, batch.lengths))
+
+
+def masked_loss(objective: Objective, batch: MaskedBatch, model: TextEncoder) -> Loss:
+    """Masked language modeling and next sentence prediction (Devlin et al. 2019, 3.1)."""
+    hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
+    head = cast("MLMHead", model.head("mlm"))
+    features = head.features(hidden[drop_padding(batch.selected, batch.lengths)])
+    words = objective.cross_entropy_of(features, head.output, batch.targets)
+    count = batch.targets.numel()
+    if batch.not_next is None:
+        return Loss(words, count)
+    scores = model.nsp(model.pool(hidden, batch.lengths))
+    following = cross_entropy(scores, batch.not_next, r_drop=objective.r_drop)
+    rows = batch.not_next.numel()
+    tallies = {
+        "words_loss": (float(words.detach()), count),
+        "next_sentence_loss": (float(following.detach()), rows),
+        "next_sentence_accuracy": (count_correct(scores, batch.not_next), rows),
+    }
+    return Loss(words + objective.nsp_weight * following, count, tallies)
+
+
+def labeled_loss(objective: Objective, batch: LabeledBatch, model: TextEncoder) -> Loss:
+    """The class of each text."""
+    hidden = model(batch.inputs, segments=batch.segments, lengths=batch.lengths, packed=True)
+    return objective.predict_classes(model.sequence_classification(model.pool(hidden, batch.lengths)), batch.labels)
+
+
+def tagged_loss(objective: Objective, batch: TaggedBatch, model: TextEncoder) -> Loss:
+    """The class of each word, predicted at its first token."""
+    hidden = model(batch.inputs, lengths=batch.lengths, packed=True)
+    labels = drop_padding(batch.labels, batch.lengths)
+    known = labels != IGNORE_INDEX
+    return objective.predict_classes(model.token_classification(hidden[known]), labels[known])
 
 
 def count_correct(scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> float:
@@ -131,3 +135,18 @@ def count_correct(scores: Float[Tensor, "N C"], labels: Int[Tensor, "N"]) -> flo
 def drop_padding(grid: Tensor, lengths: Int[Tensor, "B"]) -> Tensor:
     """Return the entries that are not padding, row by row: the order of packed rows."""
     return grid[token_mask(grid, lengths)]
+
+
+LossFunction = Callable[[Objective, Any, Any], Loss]
+LOSSES: dict[tuple[type[Batch], type], LossFunction] = {
+    (PairBatch, Seq2Seq): pair_loss,
+    (TextBatch, CausalLM): text_loss,
+    (MaskedBatch, TextEncoder): masked_loss,
+    (LabeledBatch, TextEncoder): labeled_loss,
+    (TaggedBatch, TextEncoder): tagged_loss,
+}
+
+
+def register_loss(batch: type[Batch], interface: type, loss: LossFunction) -> None:
+    """Train models of an interface on a type of batch by this loss."""
+    LOSSES[batch, interface] = loss

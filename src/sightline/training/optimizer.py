@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sightline.bundle.weights import TensorFile, check_tensors, open_tensor_file
 from sightline.errors import InputError, SightlineError
+from sightline.model.interfaces import Model
 from sightline.training.settings import OnNonFinite, TrainingSettings
 
 NamedParameters = list[tuple[str, nn.Parameter]]
@@ -96,7 +97,7 @@ def all_finite(gradient: Tensor | None) -> bool:
     return gradient is None or bool(gradient.isfinite().all())
 
 
-def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
+def make_optimizer(model: nn.Module | Model, settings: TrainingSettings) -> Optimizer:
     """Return the optimizer of the settings, with every trainable parameter of the model.
 
     adam    all parameters (5.3 of the paper)
@@ -207,18 +208,18 @@ def orthogonalize(matrices: Float[Tensor, "N R C"], group: dict[str, Any]) -> Fl
 class ExponentialMovingAverage:
     """An exponential moving average (EMA) of a model's weights, in 32-bit floats, tied weights once."""
 
-    def __init__(self, model: nn.Module, *, decay: float) -> None:
+    def __init__(self, model: nn.Module | Model, *, decay: float) -> None:
         self.decay = decay
         self.weights = {name: parameter.detach().float().clone() for name, parameter in model.named_parameters()}
 
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, model: nn.Module | Model, step: int) -> None:
         """Add the weights after update number `step`."""
         rate = 1 - effective_decay(step, max_decay=self.decay)
         for name, parameter in model.named_parameters():
             self.weights[name].lerp_(parameter.detach().float(), rate)
 
     @contextmanager
-    def swap_into(self, model: nn.Module) -> Iterator[None]:
+    def swap_into(self, model: nn.Module | Model) -> Iterator[None]:
         """Swap the averaged weights into the model; its own come back unchanged at the end.
 
         Do not train meanwhile: the update would go into the average.

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
-from sightline.model.config import BlockConfig
-from sightline.model.gpt import GPTConfig
-from sightline.model.registry import build
-from sightline.model.transformer import TransformerConfig
+from sightline.model.config import ModelConfig
+from sightline.model.interfaces import CausalLM
+from sightline.model.registry import build, interface_of
 from sightline.training.schedule import learning_rate
 from sightline.training.settings import TrainingSettings
 
@@ -47,7 +46,7 @@ class DataFacts:
     vocab_size: int
 
 
-def recipe_warnings(training: TrainingSettings, model_config: BlockConfig, *, facts: DataFacts) -> list[str]:
+def recipe_warnings(training: TrainingSettings, model_config: ModelConfig, *, facts: DataFacts) -> list[str]:
     """Return warnings about these settings for this data; usually none."""
     return [
         *check_limits(training, facts),
@@ -76,7 +75,7 @@ def check_limits(training: TrainingSettings, facts: DataFacts) -> Iterator[str]:
         )
 
 
-def check_warmup(training: TrainingSettings, config: BlockConfig, facts: DataFacts) -> Iterator[str]:
+def check_warmup(training: TrainingSettings, config: ModelConfig, facts: DataFacts) -> Iterator[str]:
     """Warn about a warmup that is too long for the run, or too short for the model."""
     warmup, total = training.warmup_steps, facts.total_steps
     if total is not None and warmup > total / 2:
@@ -84,16 +83,17 @@ def check_warmup(training: TrainingSettings, config: BlockConfig, facts: DataFac
             f"warmup_steps ({warmup:,}) takes up more than half of the run ({total:,} updates): "
             f"set warmup_steps to about a twentieth, {max(1, total // 20):,}, or raise max_steps"
         )
-    depth = deepest_stack(config)
+    depth = config.depth
     rate = peak_rate(training, config)
-    if not config.pre_norm and depth >= DEEP and warmup < MIN_WARMUP_STEPS and rate > NO_WARMUP_RATE:
+    is_post_norm = not getattr(config, "pre_norm", True)
+    if is_post_norm and depth >= DEEP and warmup < MIN_WARMUP_STEPS and rate > NO_WARMUP_RATE:
         yield (
             f"{depth} post-norm layers hardly train with a warmup of only {warmup:,} updates: "
             "set warmup_steps to hundreds or thousands, or pre_norm to true"
         )
 
 
-def check_learning_rate(training: TrainingSettings, config: BlockConfig) -> Iterator[str]:
+def check_learning_rate(training: TrainingSettings, config: ModelConfig) -> Iterator[str]:
     """Warn about a learning rate that is far too high or too low."""
     rate = peak_rate(training, config)
     max_rate = MAX_SCALED_RATE * config.d_model**-0.5
@@ -124,7 +124,7 @@ def check_validations(training: TrainingSettings, facts: DataFacts) -> Iterator[
         )
 
 
-def check_batch_size(training: TrainingSettings, config: BlockConfig, facts: DataFacts) -> Iterator[str]:
+def check_batch_size(training: TrainingSettings, config: ModelConfig, facts: DataFacts) -> Iterator[str]:
     """Warn about batches of very few examples."""
     mean_length = min(facts.n_tokens / max(1, facts.n_examples), config.max_length or facts.n_tokens)
     n_examples = training.batch_tokens * training.gradient_accumulation / max(1.0, mean_length)
@@ -147,7 +147,7 @@ def check_vocabulary(facts: DataFacts) -> Iterator[str]:
         )
 
 
-def check_model_size(config: BlockConfig, facts: DataFacts) -> Iterator[str]:
+def check_model_size(config: ModelConfig, facts: DataFacts) -> Iterator[str]:
     """Warn about a model that is large enough to memorize its data."""
     parameters = count_parameters(config)
     if parameters > MAX_PARAMETERS_PER_TOKEN * max(1, facts.n_tokens):
@@ -157,18 +157,18 @@ def check_model_size(config: BlockConfig, facts: DataFacts) -> Iterator[str]:
         )
 
 
-def check_label_smoothing(training: TrainingSettings, config: BlockConfig) -> Iterator[str]:
+def check_label_smoothing(training: TrainingSettings, config: ModelConfig) -> Iterator[str]:
     """Warn about label smoothing in a language model."""
-    if training.label_smoothing and isinstance(config, GPTConfig):
+    if training.label_smoothing and interface_of(config) is CausalLM:
         yield (
             f"label_smoothing ({training.label_smoothing:g}) raises the perplexity of a language model: "
             "it is then not comparable with others; set label_smoothing to 0"
         )
 
 
-def check_r_drop(training: TrainingSettings, config: BlockConfig) -> Iterator[str]:
+def check_r_drop(training: TrainingSettings, config: ModelConfig) -> Iterator[str]:
     """Warn about R-Drop without dropout."""
-    if training.r_drop and not (config.dropout or config.attention_dropout):
+    if training.r_drop and not (config.dropout or getattr(config, "attention_dropout", 0)):
         yield (
             f"r_drop ({training.r_drop:g}) runs every batch twice with different dropout, but dropout is 0: it only "
             "takes twice as long; set dropout, or r_drop to 0"
@@ -187,19 +187,12 @@ def check_machine(training: TrainingSettings) -> Iterator[str]:
         yield "this machine has no bfloat16 hardware, so bfloat16 is slower than float32: set precision to float32"
 
 
-def peak_rate(training: TrainingSettings, config: BlockConfig) -> float:
+def peak_rate(training: TrainingSettings, config: ModelConfig) -> float:
     """Return the highest learning rate of any step: that at the end of the warmup."""
     return learning_rate(training, max(1, training.warmup_steps), d_model=config.d_model)
 
 
-def deepest_stack(config: BlockConfig) -> int:
-    """Return the number of layers of the deeper stack."""
-    if isinstance(config, TransformerConfig):
-        return max(config.n_encoder_layers, config.n_decoder_layers)
-    return int(getattr(config, "n_layers", 0))
-
-
-def count_parameters(config: BlockConfig) -> int:
+def count_parameters(config: ModelConfig) -> int:
     """Return the number of parameters of a model with this config, without allocating them."""
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build(config).parameters())

@@ -13,7 +13,7 @@ from torch import Tensor
 from sightline.bundle.weights import TensorFile, check_tensors
 from sightline.config import Checks
 from sightline.errors import InputError, RefusedError, SettingsError
-from sightline.model.registry import Model
+from sightline.model.interfaces import Model
 from sightline.training.optimizer import ExponentialMovingAverage, Optimizer
 
 Metric = float | int | str | None

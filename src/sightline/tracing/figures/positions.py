@@ -53,7 +53,7 @@ def rotary_note(drawn_from: Trace | Model | HasModel) -> str:
     if isinstance(drawn_from, Trace):
         return ""
     model = drawn_from if isinstance(drawn_from, Model) else drawn_from.model
-    is_rotary = model.config.positions == "rope"
+    is_rotary = getattr(model.config, "positions", "none") == "rope"
     return "Sines and cosines of the angles by which queries and keys are rotated. " if is_rotary else ""
 
 
