@@ -14,7 +14,7 @@ from sightline.model.hooks import NO_HOOKS, NoHooks
 VOCAB = 20
 SIZES = {"vocab_size": VOCAB, "d_model": 16, "n_heads": 4, "d_ff": 24, "dropout": 0.1}
 
-BLOCKS = {
+BLOCKS: dict[str, dict[str, object]] = {
     "pre_norm": {"pre_norm": True},
     "post_norm": {"pre_norm": False},
     "rms_norm": {"norm": "rms"},
@@ -29,24 +29,42 @@ BLOCKS = {
     "learned": {"positions": "learned", "max_length": 64},
     "rope": {"positions": "rope", "max_length": None},
     "no_positions": {"positions": "none", "max_length": None},
+    "rope_linear": {"positions": "rope", "max_length": None, "rope_scaling": "linear", "rope_factor": 3.0},
+    "rope_llama3": {
+        "positions": "rope", "max_length": None, "rope_scaling": "llama3", "rope_factor": 4.0,
+        "rope_original_max_length": 8,
+    },
+    "rope_yarn": {
+        "positions": "rope", "max_length": None, "rope_scaling": "yarn", "rope_factor": 4.0,
+        "rope_original_max_length": 256,
+    },
     "grouped": {"n_kv_heads": 2},
     "one_kv_head": {"n_kv_heads": 1},
     "one_head": {"n_heads": 1},
+    "wide_heads": {"d_head": 6},
+    "narrow_heads": {"n_heads": 3, "d_head": 2},
+    "qk_norm": {"qk_norm": True},
+    "qkv_bias": {"bias": False, "qkv_bias": True},
+    "output_and_norm_bias": {"bias": False, "attention_output_bias": True, "norm_bias": True},
+    "no_feed_forward_bias": {"feed_forward_bias": False},
     "untied": {"tie_embeddings": False},
     "output_bias": {"output_bias": True},
     "scaled": {"scale_embeddings": True},
     "unscaled": {"scale_embeddings": False},
     "attention_dropout": {"attention_dropout": 0.2},
-}
+}  # fmt: skip
 LLAMA = {
     "pre_norm": True, "norm": "rms", "activation": "swiglu", "positions": "rope", "max_length": None,
     "n_kv_heads": 2, "bias": False, "tie_embeddings": False,
 }  # fmt: skip
 
+QWEN3 = {**LLAMA, "d_head": 6, "qk_norm": True}
+
 TRANSFORMERS = {
     "paper": {},
     **{name: BLOCKS[name] for name in BLOCKS if name not in ("post_norm", "relu", "sinusoidal", "scaled")},
     "modern": LLAMA,
+    "qwen3": QWEN3,
     "separate_target": {"target_vocab_size": 23},
     "separate_untied": {"target_vocab_size": 23, "tie_embeddings": False},
 }
@@ -54,11 +72,13 @@ GPTS = {
     "gpt2": {},
     **{name: BLOCKS[name] for name in BLOCKS if name not in ("pre_norm", "gelu_tanh", "learned", "unscaled")},
     "llama": LLAMA,
+    "qwen3": QWEN3,
 }
 BERTS = {
     "bert": {},
     **{name: BLOCKS[name] for name in BLOCKS if name not in ("post_norm", "gelu", "learned", "unscaled")},
     "modern": LLAMA,
+    "qwen3": QWEN3,
     "one_segment_kind": {"n_segments": 0},
 }
 NAMES = {
@@ -67,7 +87,7 @@ NAMES = {
     "bert": [f"bert-{name}" for name in BERTS],
 }
 CAUSAL = [*NAMES["transformer"], *NAMES["gpt"]]
-FEW_CAUSAL = ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama"]
+FEW_CAUSAL = ["transformer-paper", "transformer-modern", "transformer-qwen3", "gpt-gpt2", "gpt-llama"]
 
 
 @dataclass(frozen=True)
@@ -194,7 +214,7 @@ def causal(request: pytest.FixtureRequest) -> Subject:
 
 @pytest.fixture(scope="session", params=FEW_CAUSAL)
 def decoder(request: pytest.FixtureRequest) -> Subject:
-    """The four most different models that predict the next token, for claims that need many examples."""
+    """The five most different models that predict the next token, for claims that need many examples."""
     return Subject(request.param, make_model(request.param))
 
 

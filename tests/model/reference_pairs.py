@@ -35,6 +35,7 @@ from .reference_weights import (
     GPT2,
     LLAMA,
     MARIAN,
+    QWEN3,
     TORCH,
     Row,
     Table,
@@ -155,27 +156,75 @@ def gpt2() -> Pair:
     return decoder_only(transformers.GPT2LMHeadModel(config), ours, GPT2, GPT2_TAPS)
 
 
-def llama(*, tied: bool = False) -> Pair:
+LLAMA_SHAPE = {
+    "vocab_size": VOCAB_SIZE, "hidden_size": 32, "num_hidden_layers": ENCODER_LAYERS, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": MAX_LENGTH, "rms_norm_eps": 1e-3,
+    "bos_token_id": None, "eos_token_id": None, "attn_implementation": "eager",
+}  # fmt: skip
+OUR_LLAMA_SHAPE = SIZES | {
+    "n_layers": ENCODER_LAYERS, "n_kv_heads": 2, "activation": "swiglu", "norm": "rms", "norm_eps": 1e-3,
+    "positions": "rope", "rope_theta": 500.0, "max_length": MAX_LENGTH, "bias": False,
+}  # fmt: skip
+
+
+def llama(
+    *, tied: bool = False, scaling: dict[str, Any] | None = None, our_scaling: dict[str, Any] | None = None
+) -> Pair:
     config = transformers.LlamaConfig(
-        vocab_size=VOCAB_SIZE,
-        hidden_size=32,
-        num_hidden_layers=ENCODER_LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=MAX_LENGTH,
-        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
-        rms_norm_eps=1e-3,
+        **LLAMA_SHAPE,
+        rope_parameters={"rope_theta": 500.0, **(scaling or {"rope_type": "default"})},
         tie_word_embeddings=tied,
-        bos_token_id=None,
-        eos_token_id=None,
-        attn_implementation="eager",
     )
-    settings = SIZES | {
-        "n_layers": ENCODER_LAYERS, "n_kv_heads": 2, "activation": "swiglu", "norm": "rms", "norm_eps": 1e-3,
-        "positions": "rope", "rope_theta": 500.0, "max_length": MAX_LENGTH, "bias": False, "tie_embeddings": tied,
-    }  # fmt: skip
-    return decoder_only(transformers.LlamaForCausalLM(config), GPT(GPTConfig(**settings)), LLAMA, LLAMA_TAPS)
+    ours = GPT(GPTConfig(**OUR_LLAMA_SHAPE, tie_embeddings=tied, **(our_scaling or {})))
+    return decoder_only(transformers.LlamaForCausalLM(config), ours, LLAMA, LLAMA_TAPS)
+
+
+def llama3() -> Pair:
+    """Of the four frequencies the first is kept, the second blended, the others divided by the factor."""
+    return llama(
+        scaling={
+            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        our_scaling={"rope_scaling": "llama3", "rope_factor": 8.0, "rope_original_max_length": 64},
+    )  # fmt: skip
+
+
+def llama_yarn() -> Pair:
+    """Of the four frequencies the first is kept, the second and third are blended, the last is divided."""
+    return llama(
+        scaling={
+            "rope_type": "yarn", "factor": 8.0, "beta_fast": 16.0, "beta_slow": 0.2,
+            "original_max_position_embeddings": 64,
+        },
+        our_scaling={
+            "rope_scaling": "yarn", "rope_factor": 8.0, "rope_original_max_length": 64, "rope_beta_fast": 16.0,
+            "rope_beta_slow": 0.2,
+        },
+    )  # fmt: skip
+
+
+def llama_linear() -> Pair:
+    return llama(
+        scaling={"rope_type": "linear", "factor": 8.0}, our_scaling={"rope_scaling": "linear", "rope_factor": 8.0}
+    )
+
+
+ROPE_THETA = {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}
+
+
+def qwen2() -> Pair:
+    """Biases in queries, keys and values only."""
+    config = transformers.Qwen2Config(**LLAMA_SHAPE, **ROPE_THETA, tie_word_embeddings=True)
+    ours = GPT(GPTConfig(**OUR_LLAMA_SHAPE, qkv_bias=True))
+    return decoder_only(transformers.Qwen2ForCausalLM(config), ours, LLAMA, LLAMA_TAPS)
+
+
+def qwen3() -> Pair:
+    """Heads wider than d_model / n_heads, with a norm for their queries and one for their keys."""
+    config = transformers.Qwen3Config(**LLAMA_SHAPE, **ROPE_THETA, head_dim=12, tie_word_embeddings=False)
+    ours = GPT(GPTConfig(**OUR_LLAMA_SHAPE, d_head=12, qk_norm=True, tie_embeddings=False))
+    return decoder_only(transformers.Qwen3ForCausalLM(config), ours, QWEN3, LLAMA_TAPS)
 
 
 def marian(*, theirs_activation: str, our_activation: str, target_vocab_size: int | None = None) -> Pair:
@@ -302,6 +351,11 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "gpt2": gpt2,
     "llama": llama,
     "llama-tied": partial(llama, tied=True),
+    "llama-linear": llama_linear,
+    "llama3": llama3,
+    "llama-yarn": llama_yarn,
+    "qwen2": qwen2,
+    "qwen3": qwen3,
     "marian-swish": partial(marian, theirs_activation="swish", our_activation="silu"),
     "marian-relu": partial(marian, theirs_activation="relu", our_activation="relu"),
     "marian-two-vocabularies": partial(

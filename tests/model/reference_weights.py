@@ -224,6 +224,14 @@ LLAMA = Table(
 )
 
 
+# transformers: Qwen2ForCausalLM has Llama's names, Qwen3ForCausalLM two more
+
+QWEN3 = LLAMA.with_rows(
+    Row("model.layers.*.self_attn.q_norm.weight", "decoder.layers.*.self_attention.query_norm.weight"),
+    Row("model.layers.*.self_attn.k_norm.weight", "decoder.layers.*.self_attention.key_norm.weight"),
+)
+
+
 # transformers: MarianMTModel; the first star of a layer's row is `encoder` or `decoder`
 
 MARIAN = Table(

@@ -18,9 +18,11 @@ from sightline.model.attention import (
     keep_factors,
     softmax_or_zero,
 )
+from sightline.model.config import Rope
 from sightline.model.hooks import ActivationCache, Hooks
 from sightline.model.masks import Mask, causal_mask, padding_mask
 from sightline.model.packing import Layout
+from sightline.model.positions import rotate, rotation_at
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 STEPS = ["scores", "scaled", "masked", "weights"]
@@ -229,11 +231,77 @@ def test_cross_attention_takes_queries_from_x_and_the_rest_from_the_encoder_outp
     assert_close(mixed, attention.output(plain), **CLOSE)
 
 
+def scaled(norm):
+    """Give a norm weights to tell apart."""
+    torch.nn.init.normal_(norm.weight, mean=1.0, std=0.3)
+    return norm
+
+
+@pytest.mark.parametrize("d_head", [3, 6])
+def test_attention_with_an_explicit_head_width_is_its_heads_side_by_side(d_head):
+    """Narrower or wider together than the model: the output projection gives its width back."""
+    attention = MultiHeadAttention(d_model=8, n_heads=2, d_head=d_head)
+    x = torch.randn(2, 5, 8)
+    parts = [linear(x).split(d_head, dim=-1) for linear in (attention.query, attention.key, attention.value)]
+    alone = [
+        torch.softmax(query @ key.transpose(1, 2) / math.sqrt(d_head), dim=-1) @ value
+        for query, key, value in zip(*parts, strict=True)
+    ]
+    assert attention.output.in_features == 2 * d_head
+    assert_close(attention(x, layout=full_layout(x), mask=None), attention.output(torch.cat(alone, dim=-1)), **CLOSE)
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_attention_norms_the_queries_and_keys_of_each_head(cross):
+    """Each by its own norm, over the width of a head; values stay as they are (Qwen3)."""
+    attention = MultiHeadAttention(
+        d_model=8, n_heads=2, make_qk_norm=lambda width: scaled(torch.nn.RMSNorm(width, eps=1e-3))
+    )
+    x = torch.randn(2, 5, 8)
+    query, key, value = (
+        linear(x).unflatten(-1, (2, 4)).transpose(1, 2) for linear in (attention.query, attention.key, attention.value)
+    )
+    query, key = (
+        part / (part.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight
+        for part, norm in ((query, attention.query_norm), (key, attention.key_norm))
+    )
+    merged = attend(query, key, value)[0].transpose(1, 2).flatten(2)
+    how = {"layout": full_layout(x), "mask": None}
+    found = (
+        attention.cross_attend(x, attention.project_cross_kv(x, full_layout(x)), **how)
+        if cross
+        else attention(x, **how)
+    )
+    assert_close(found, attention.output(merged), **CLOSE)
+
+
+def test_attention_norms_before_it_rotates():
+    """The other order would rotate the norm's weights too."""
+    attention = MultiHeadAttention(d_model=8, n_heads=2, make_qk_norm=lambda width: scaled(torch.nn.RMSNorm(width)))
+    x, activations = torch.randn(1, 5, 8), ActivationCache("query", "key")
+    rotation = rotation_at(torch.arange(5), 5, Rope(d_head=4))
+    attention(x, layout=full_layout(x), mask=None, rotation=rotation, hooks=activations)
+    for name, linear, norm in (
+        ("query", attention.query, attention.query_norm),
+        ("key", attention.key, attention.key_norm),
+    ):
+        expected = rotate(norm(linear(x).unflatten(-1, (2, 4)).transpose(1, 2)), rotation)
+        assert_close(activations[name], expected, **CLOSE)
+
+
+def test_attention_without_norms_has_no_weights_for_them():
+    """Weights that are not there are not saved."""
+    names = MultiHeadAttention(d_model=8, n_heads=2).state_dict()
+    assert not any("norm" in name for name in names)
+
+
 @pytest.mark.parametrize("n_rows", [MIN_ROWS_TO_FUSE - 1, MIN_ROWS_TO_FUSE])
-@pytest.mark.parametrize("bias", [True, False])
-def test_fused_projection_equals_separate_projections(n_rows, bias):
-    """Few rows and many take different paths to the same numbers."""
-    linears = [torch.nn.Linear(8, width, bias=bias) for width in (8, 4, 4)]
+@pytest.mark.parametrize(
+    "biases", [(True, True, True), (False, False, False), (True, False, True), (False, True, False)]
+)
+def test_fused_projection_equals_separate_projections(n_rows, biases):
+    """Few rows and many take different paths to the same numbers, whichever projections have a bias."""
+    linears = [torch.nn.Linear(8, width, bias=bias) for width, bias in zip((8, 4, 4), biases, strict=True)]
     x = torch.randn(n_rows, 8)
     assert_close(fused_projection(x, *linears), torch.cat([linear(x) for linear in linears], dim=-1), **CLOSE)
 

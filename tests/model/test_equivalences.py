@@ -118,13 +118,22 @@ def test_every_parameter_has_a_gradient(subject, batch):
     found = subject.gradients(subject.real(batch))
     still = [name for name, gradient in found.items() if not gradient.any()]
     # A bias of the keys adds the same to all scores of a query, and the softmax takes it away; rotated keys differ.
-    still = [name for name in still if not name.endswith("attention.key.bias")]
+    still = [name for name in still if not name.endswith(("attention.key.bias", "attention.key_norm.bias"))]
     assert still == []
 
 
 @pytest.mark.parametrize(
     "name",
-    ["transformer-paper", "transformer-modern", "gpt-gpt2", "gpt-llama", "gpt-rope", "bert-bert", "bert-modern"],
+    [
+        "transformer-paper",
+        "transformer-modern",
+        "gpt-gpt2",
+        "gpt-llama",
+        "gpt-rope",
+        "gpt-qwen3",
+        "bert-bert",
+        "bert-modern",
+    ],
 )
 @pytest.mark.parametrize("watched", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

@@ -107,6 +107,24 @@ def test_points_have_the_shapes_of_the_key(make_subject, batch, name, cross, voc
     assert {point: tuple(activations[point].shape) for point in expected} == expected
 
 
+def test_points_of_wide_heads_are_as_wide_as_the_heads(make_subject, batch):
+    """Concatenated heads are then wider than the model, until the output projection."""
+    activations = ActivationCache("*")
+    make_subject("gpt-wide_heads").run(batch, hooks=activations)
+    expected = {"query": (3, 4, 7, 6), "head_outputs": (3, 4, 7, 6), "merged_heads": (3, 7, 24), "output": (3, 7, 16)}
+    assert {name: tuple(activations[f"decoder.0.self_attention.{name}"].shape) for name in expected} == expected
+
+
+def test_ablating_a_wide_head_removes_its_columns(make_subject, batch):
+    """As many as the head is wide."""
+    subject = make_subject("transformer-qwen3")
+    point = "decoder.1.cross_attention"
+    ablated = subject.run(batch, hooks=Hooks({f"{point}.head_outputs": ablate_heads(2)}))
+    with torch.no_grad():
+        subject.model.decoder.layers[1].cross_attention.output.weight[:, 12:18] = 0
+    assert_close(ablated, subject.run(batch), **CLOSE)
+
+
 def test_key_and_value_points_have_the_heads_of_the_groups(make_subject, batch):
     """With grouped keys the point shows the few heads there are, not copies."""
     activations = ActivationCache("*.key", "*.weights")

@@ -4,13 +4,26 @@ import math
 
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from sightline.model.positions import frequencies, rotate, rotation_at, rotation_table, round_up, sinusoid_table
+from sightline.model.config import Rope
+from sightline.model.positions import (
+    frequencies,
+    rope_amplitude,
+    rope_frequencies,
+    rotate,
+    rotation_at,
+    rotation_table,
+    round_up,
+    sinusoid_table,
+)
 
 D_MODEL = 32
+ROPE = Rope(d_head=8)
 
 
 def code(position: int, d_model: int) -> list[float]:
@@ -83,9 +96,7 @@ def test_rotated_product_depends_on_distance_only(query_at, key_at, shift):
     query, key = torch.randn(2, 1, 1, 1, 8, generator=torch.Generator().manual_seed(1))
 
     def product(m: int, n: int) -> torch.Tensor:
-        turned = [
-            rotate(x, rotation_at(torch.tensor([at]), 1024, d_head=8, base=1e4)) for x, at in ((query, m), (key, n))
-        ]
+        turned = [rotate(x, rotation_at(torch.tensor([at]), 1024, ROPE)) for x, at in ((query, m), (key, n))]
         return (turned[0] * turned[1]).sum()
 
     assert_close(product(query_at, key_at), product(query_at + shift, key_at + shift), atol=1e-5, rtol=0.0)
@@ -94,30 +105,124 @@ def test_rotated_product_depends_on_distance_only(query_at, key_at, shift):
 def test_rotated_product_changes_with_distance():
     """A rotation that did nothing would pass the test above."""
     query, key = torch.randn(2, 1, 1, 1, 8)
-    turned = rotate(query.expand(1, 1, 9, 8), rotation_at(torch.arange(9), 9, d_head=8, base=1e4))
+    turned = rotate(query.expand(1, 1, 9, 8), rotation_at(torch.arange(9), 9, ROPE))
     assert (turned @ key.mT).unique().numel() == 9
 
 
 def test_rotation_keeps_lengths():
     """Turning is not stretching."""
     x = torch.randn(2, 3, 50, 8)
-    assert_close(rotate(x, rotation_at(torch.arange(50), 50, d_head=8, base=1e4)).norm(dim=-1), x.norm(dim=-1))
+    assert_close(rotate(x, rotation_at(torch.arange(50), 50, ROPE)).norm(dim=-1), x.norm(dim=-1))
 
 
 def test_rotation_at_position_zero_changes_nothing():
     """The first token stays as it is."""
     x = torch.randn(2, 3, 1, 8)
-    assert torch.equal(rotate(x, rotation_at(torch.tensor([0]), 1, d_head=8, base=1e4)), x)
+    assert torch.equal(rotate(x, rotation_at(torch.tensor([0]), 1, ROPE)), x)
 
 
 def test_rotation_of_rows_equals_that_of_each_row():
     """Rows at different positions are rotated together, each by its own angle."""
     x = torch.randn(2, 3, 2, 8)
     positions = torch.tensor([[0, 1], [7, 8]])
-    together = rotate(x, rotation_at(positions, 9, d_head=8, base=1e4))
+    together = rotate(x, rotation_at(positions, 9, ROPE))
     for row in range(2):
-        alone = rotate(x[[row]], rotation_at(positions[row], 9, d_head=8, base=1e4))
+        alone = rotate(x[[row]], rotation_at(positions[row], 9, ROPE))
         assert torch.equal(together[[row]], alone)
+
+
+PUBLISHED = {
+    "Llama 3.1": (
+        Rope(d_head=128, theta=500_000.0, scaling="llama3", factor=8.0, original_max_length=8192),
+        {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+    ),
+    "Llama 3.2": (
+        Rope(d_head=64, theta=500_000.0, scaling="llama3", factor=32.0, original_max_length=8192),
+        {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192},
+    ),
+    "Qwen 2.5": (
+        Rope(d_head=128, theta=1_000_000.0, scaling="yarn", factor=4.0, original_max_length=32_768),
+        {"factor": 4.0, "original_max_position_embeddings": 32_768},
+    ),
+    "gpt-oss": (
+        Rope(d_head=64, theta=150_000.0, scaling="yarn", factor=32.0, original_max_length=4096, truncate=False),
+        {"factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096},
+    ),
+    "one frequency to blend": (
+        Rope(
+            d_head=16, scaling="yarn", factor=2.0, original_max_length=64, beta_fast=1.1, beta_slow=1.0,
+            attention_factor=0.7,
+        ),
+        {
+            "factor": 2.0, "beta_fast": 1.1, "beta_slow": 1.0, "attention_factor": 0.7,
+            "original_max_position_embeddings": 64,
+        },
+    ),
+    "shorter than a turn": (
+        Rope(d_head=8, scaling="yarn", factor=2.0, original_max_length=2, truncate=False),
+        {"factor": 2.0, "truncate": False, "original_max_position_embeddings": 2},
+    ),
+    "interpolated": (Rope(d_head=32, scaling="linear", factor=2.5), {"factor": 2.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rope", "theirs"), PUBLISHED.values(), ids=PUBLISHED)
+def test_scaled_frequencies_are_those_of_transformers(rope, theirs):
+    """With the settings of published models, and at the edges of the formulas."""
+    config = transformers.LlamaConfig(
+        hidden_size=rope.d_head,
+        num_attention_heads=1,
+        rope_parameters={"rope_type": rope.scaling, "rope_theta": rope.theta, **theirs},
+    )
+    expected, amplitude = ROPE_INIT_FUNCTIONS[rope.scaling](config)
+    assert_close(rope_frequencies(rope).float(), expected, rtol=1e-5, atol=0.0)
+    assert rope_amplitude(rope) == pytest.approx(amplitude)
+
+
+def test_unscaled_frequencies_are_the_plain_ones():
+    assert torch.equal(rope_frequencies(Rope(d_head=8, theta=500.0)), frequencies(8, 500.0))
+
+
+@pytest.mark.parametrize("scaling", ["linear", "llama3", "yarn"])
+def test_scaling_by_one_changes_nothing(scaling):
+    """A factor of 1 asks for texts no longer than before."""
+    scaled = Rope(d_head=8, scaling=scaling, original_max_length=64)
+    for one, other in zip(rotation_table(64, scaled), rotation_table(64, ROPE), strict=True):
+        assert_close(one, other)
+
+
+def test_linear_scaling_puts_a_position_where_a_fraction_of_it_was():
+    """Position interpolation: position 8 of a text twice as long is position 4 (Chen et al. 2023)."""
+    scaled = rotation_at(torch.tensor([8]), 64, Rope(d_head=8, scaling="linear", factor=2.0))
+    for one, other in zip(scaled, rotation_at(torch.tensor([4]), 64, ROPE), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("scaling", ["llama3", "yarn"])
+def test_scaling_keeps_the_fastest_frequency_and_divides_the_slowest(scaling):
+    """Neighbors must stay as far apart as before; only long distances are squeezed."""
+    scaled = rope_frequencies(Rope(d_head=64, scaling=scaling, factor=8.0, original_max_length=2048))
+    plain = frequencies(64)
+    assert scaled[0] == plain[0]
+    assert scaled[-1] == plain[-1] / 8
+    assert ((scaled[:-1] > scaled[1:]) & (scaled[1:] <= plain[1:])).all()
+
+
+def test_yarn_multiplies_queries_and_keys():
+    """Longer texts flatten the softmax; a higher temperature of its scores makes up for it (YaRN, 3.4)."""
+    x = torch.randn(1, 1, 9, 8, generator=torch.Generator().manual_seed(1))
+    rope = Rope(d_head=8, scaling="yarn", factor=8.0, original_max_length=64)
+    assert_close(
+        rotate(x, rotation_at(torch.arange(9), 9, rope)).norm(dim=-1), x.norm(dim=-1) * (0.1 * math.log(8) + 1)
+    )
+
+
+def test_tables_of_different_scalings_are_kept_apart():
+    """Two models in one process, equal but for one setting of their scaling."""
+    ropes = [Rope(d_head=8, scaling="llama3", factor=8.0, original_max_length=n) for n in (64, 128)]
+    tables = [rotation_table(64, rope)[0] for rope in ropes]
+    assert not torch.equal(*tables)
+    assert rotation_table(64, ropes[0])[0] is tables[0]
 
 
 @given(st.integers(1, 100_000))
@@ -128,7 +233,7 @@ def test_rounded_up_holds_the_length_in_a_power_of_two(length):
     assert found.bit_count() == 1
 
 
-@pytest.mark.parametrize("table", [lambda: sinusoid_table(2048, 4), lambda: rotation_table(2048, 4, 1e4)[0]])
+@pytest.mark.parametrize("table", [lambda: sinusoid_table(2048, 4), lambda: rotation_table(2048, Rope(d_head=4))[0]])
 def test_tables_first_made_without_gradients_serve_in_training(table):
     """A table is kept between calls; one made in inference mode would break the next training step."""
     with torch.inference_mode():

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from sightline.model import ActivationCache
 
-from .reference_pairs import PAIRS, SOURCE_FOR_BERT, Pair, bert_config, every_pair, give_weights, gpt2, llama, our_bert
+from .reference_pairs import PAIRS, SOURCE_FOR_BERT, Pair, bert_config, every_pair, give_weights, our_bert
 from .reference_taps import (
     N_CLASSES,
     SEGMENTS,
@@ -130,8 +130,11 @@ def unwritten_memory_is_nan():
     torch.use_deterministic_algorithms(False)
 
 
+CONTINUED = ["gpt2", "llama", "llama3", "llama-yarn", "qwen2", "qwen3"]
+
+
 @pytest.mark.usefixtures("unwritten_memory_is_nan")
-@pytest.mark.parametrize("make_pair", [gpt2, llama], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("make_pair", [PAIRS[name] for name in CONTINUED], ids=CONTINUED)
 def test_cached_greedy_continuation_agrees_with_generate(make_pair):
     """Prompts of mixed lengths: padded on the left for `generate`, which continues at the right end."""
     pair, n_steps = make_pair(), 8

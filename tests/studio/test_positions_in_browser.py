@@ -177,7 +177,7 @@ def test_rotary_positions_are_told_truly(tabs):
     with background(app) as url:
         page = opened(tabs, "model=turning&n=20", url=url, fresh=True)
         assert "Nothing is added" in page.locator("#encodings .explanation").inner_text()
-        cosine, sine = rotation_table(20, turning.model.config.d_head, turning.model.config.rope_theta)
+        cosine, sine = rotation_table(20, turning.model.config.rope)
         codes = np.stack((sine[:20], cosine[:20]), axis=-1).reshape(20, -1)
         drawn_colors(page, "#encodings", codes, float(np.abs(codes).max()))
         point(page, "#encodings", 3, 0, codes.shape)

@@ -330,6 +330,9 @@ def other_models():
     rotary = {"positions": "rope", "norm": "rms", "activation": "swiglu", "bias": False}
     made = {
         "llama": Generator(generator_bundle(**rotary, n_heads=4, n_kv_heads=2, max_length=300)),
+        "qwen": Generator(
+            generator_bundle(**rotary, n_heads=4, n_kv_heads=2, d_head=6, qkv_bias=True, qk_norm=True, max_length=300)
+        ),
         "pre": Translator(translator_bundle(pre_norm=True, max_length=300)),
     }
     for one in made.values():
@@ -367,6 +370,20 @@ def test_rotary_positions_and_gates_are_told_with_their_numbers(tabs, other_mode
     column = int(trace["decoder.1.self_attention.weights"][3, 3].argmax())
     shown = last_number(page.evaluate(LINES, "decoder.self_attention.scores")[-1])
     assert shown == pytest.approx(scores[column], rel=THREE_DIGITS)
+
+
+def test_heads_of_their_own_width_and_single_biases_are_told_with_their_numbers(tabs, other_models, other_url):
+    trace = other_models["qwen"].trace("the dog", activations=("*",), logit_lens=False)
+    page = tabs("#/walk?model=qwen&text=the+dog&sums=1&row=3&head=3&number=5&layer=1", url=other_url)
+    page.wait_for_selector(".stage.drawn")
+    for stage, wanted in {
+        "decoder.self_attention.qkv": trace["decoder.1.self_attention.query"][3, 3, 5],
+        "decoder.self_attention.merged_heads": trace["decoder.1.self_attention.merged_heads"][3, 3 * 6 + 5],
+        "decoder.self_attention.output": trace["decoder.1.self_attention.output"][3, 5],
+        "decoder.feed_forward.output": trace["decoder.1.feed_forward.output"][3, 5],
+    }.items():
+        go(page, stage)
+        assert last_number(page.evaluate(LINES, stage)[-1]) == pytest.approx(wanted, rel=THREE_DIGITS)
 
 
 def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):

@@ -26,6 +26,7 @@ BUNDLES: dict[str, Callable[[], Bundle]] = {
     "chat": chat_bundle,
     "gpt": generator_bundle,
     "llama": lambda: generator_bundle(**LLAMA, tie_embeddings=False),
+    "qwen": lambda: generator_bundle(**LLAMA, d_head=6, qk_norm=True, qkv_bias=True),
     "post-norm gpt": lambda: generator_bundle(pre_norm=False),
     "filler": filler_bundle,
     "classifier": classifier_bundle,

@@ -165,7 +165,7 @@ class XTransformers(nn.Module):
         from x_transformers import Decoder, Encoder, TransformerWrapper
 
         shared = {
-            "dim": config.d_model, "heads": config.n_heads, "attn_dim_head": config.d_head, "pre_norm": False,
+            "dim": config.d_model, "heads": config.n_heads, "attn_dim_head": config.head_width, "pre_norm": False,
             "ff_mult": config.d_ff / config.d_model, "attn_flash": True,
             "ff_dropout": config.dropout,  # it has none on sublayer outputs
         }  # fmt: skip

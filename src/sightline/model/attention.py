@@ -65,21 +65,33 @@ def attend_fused(
 
 
 class MultiHeadAttention(nn.Module):
-    """h parallel heads, each of width d_model / h, concatenated and projected (3.2.2).
+    """h parallel heads, each of width d_model / h or `d_head`, concatenated and projected (3.2.2).
 
     One class for all three uses: encoder self-attention, causal self-attention, and, as `cross_attend`,
-    cross-attention with queries from the decoder and keys and values from the encoder's output.
+    cross-attention with queries from the decoder and keys and values from the encoder's output. With `make_qk_norm`,
+    which builds a norm of a given width, the queries and keys of each head are normalized before they are rotated.
     """
 
     def __init__(
-        self, *, d_model: int, n_heads: int, n_kv_heads: int | None = None, bias: bool = True, dropout: float = 0.0
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
+        qkv_bias: bool = True,
+        output_bias: bool = True,
+        make_qk_norm: Callable[[int], nn.Module] | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads or n_heads, d_model // n_heads
-        self.query = nn.Linear(d_model, n_heads * self.d_head, bias=bias)
-        self.key = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.value = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.output = nn.Linear(n_heads * self.d_head, d_model, bias=bias)
+        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads or n_heads, d_head or d_model // n_heads
+        self.query = nn.Linear(d_model, n_heads * self.d_head, bias=qkv_bias)
+        self.key = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.value = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.output = nn.Linear(n_heads * self.d_head, d_model, bias=output_bias)
+        self.query_norm = make_qk_norm(self.d_head) if make_qk_norm else None
+        self.key_norm = make_qk_norm(self.d_head) if make_qk_norm else None
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -95,9 +107,9 @@ class MultiHeadAttention(nn.Module):
         """Let every token of x attend to the tokens of its own sentence, and to its cached ones."""
         linears = (self.query, self.key, self.value)
         widths = [linear.out_features for linear in linears]
-        query, key, value = (
-            self.split_heads(part) for part in torch.split(layout.pad(fused_projection(x, *linears)), widths, dim=-1)
-        )
+        query, key, value = torch.split(layout.pad(fused_projection(x, *linears)), widths, dim=-1)
+        query, key = self.split_heads(query, self.query_norm), self.split_heads(key, self.key_norm)
+        value = self.split_heads(value)
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
         if cache is not None:
@@ -121,26 +133,27 @@ class MultiHeadAttention(nn.Module):
         query = layout.pad(self.query(x))  # R T HD
         n_rows, n_sources = query.size(0), cross_kv[0].size(0)
         if n_rows == n_sources:
-            head_outputs = self.attend_heads(self.split_heads(query), *cross_kv, mask, hooks)
+            head_outputs = self.attend_heads(self.split_heads(query, self.query_norm), *cross_kv, mask, hooks)
         elif not hooks.watches(*POINTS):
-            folded = self.split_heads(query.reshape(n_sources, -1, query.size(-1)))  # B H KT D
+            folded = self.split_heads(query.reshape(n_sources, -1, query.size(-1)), self.query_norm)  # B H KT D
             head_outputs = self.attend_heads(folded, *cross_kv, mask, hooks).transpose(1, 2)
             head_outputs = head_outputs.reshape(*query.shape[:2], self.n_heads, self.d_head).transpose(1, 2)
         else:  # hooks are to see each row separately
             n_beams = n_rows // n_sources
             key, value = (part.repeat_interleave(n_beams, dim=0) for part in cross_kv)
             mask = None if mask is None else Mask(mask.additive.repeat_interleave(n_beams, dim=0))
-            head_outputs = self.attend_heads(self.split_heads(query), key, value, mask, hooks)
+            head_outputs = self.attend_heads(self.split_heads(query, self.query_norm), key, value, mask, hooks)
         return self.merge_heads(head_outputs, layout, hooks)
 
     def project_cross_kv(self, x: Float[Tensor, "*rows E"], layout: Layout) -> KeyValue:
         """Return the keys and values of the encoder's output, computed once for all decoding steps."""
         key, value = layout.pad(fused_projection(x, self.key, self.value)).chunk(2, dim=-1)
-        return self.split_heads(key), self.split_heads(value)
+        return self.split_heads(key, self.key_norm), self.split_heads(value)
 
-    def split_heads(self, x: Float[Tensor, "B T HD"]) -> Float[Tensor, "B H T D"]:
-        """Split the last dimension into heads."""
-        return x.view(*x.shape[:2], x.size(-1) // self.d_head, self.d_head).transpose(1, 2)
+    def split_heads(self, x: Float[Tensor, "B T HD"], norm: nn.Module | None = None) -> Float[Tensor, "B H T D"]:
+        """Split the last dimension into heads, and normalize each if there is a norm."""
+        heads = x.view(*x.shape[:2], x.size(-1) // self.d_head, self.d_head)  # B T H D
+        return (heads if norm is None else norm(heads)).transpose(1, 2)
 
     def attend_heads(
         self,
@@ -175,8 +188,13 @@ def fused_projection(x: Float[Tensor, "*rows E"], *linears: nn.Linear) -> Float[
     if x.numel() < MIN_ROWS_TO_FUSE * x.size(-1):
         return torch.cat([linear(x) for linear in linears], dim=-1)
     weights: list[Tensor] = [linear.weight for linear in linears]
-    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
-    return F.linear(x, torch.cat(weights), torch.cat(biases) if biases else None)
+    if all(linear.bias is None for linear in linears):
+        return F.linear(x, torch.cat(weights))
+    biases: list[Tensor] = [
+        weight.new_zeros(weight.size(0)) if linear.bias is None else linear.bias
+        for linear, weight in zip(linears, weights, strict=True)
+    ]
+    return F.linear(x, torch.cat(weights), torch.cat(biases))
 
 
 class Dropout(nn.Module):

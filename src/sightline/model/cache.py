@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from sightline.errors import InputError
@@ -37,7 +37,9 @@ class KVCache:
 
         Unused room must be zeroed: a masked key of zeros is harmless, a NaN is not (0 · NaN is NaN).
         """
-        return cls(like.new_zeros(n_layers, 2, n_rows, config.n_kv_heads or config.n_heads, capacity, config.d_head))
+        return cls(
+            like.new_zeros(n_layers, 2, n_rows, config.n_kv_heads or config.n_heads, capacity, config.head_width)
+        )
 
     def layers(self) -> list["LayerCache"]:
         """Return each layer's view of the cache."""
@@ -56,11 +58,11 @@ class KVCache:
             return Mask.causal(n_new, dtype=dtype, device=self.lengths.device)
         return Mask.of(cached_mask(self.lengths, n_new, self.longest + n_new), dtype=dtype)
 
-    def reserve_for(self, ids: Int[Tensor, "R T"], lengths: Int[Tensor, "R"] | None = None) -> "KVCache":
-        """Reserve room for these ids; raise if their rows or lengths do not fit this cache."""
-        n_rows, n_new = ids.shape
+    def reserve_for(self, inputs: Shaped[Tensor, "R T *rest"], lengths: Int[Tensor, "R"] | None = None) -> "KVCache":
+        """Reserve room for these tokens; raise if their rows or lengths do not fit this cache."""
+        n_rows, n_new = inputs.shape[:2]
         if n_rows != self.lengths.numel():
-            raise InputError(f"{n_rows} rows of ids cannot continue the {self.lengths.numel()} rows of this cache")
+            raise InputError(f"{n_rows} rows of input cannot continue the {self.lengths.numel()} rows of this cache")
         if lengths is not None and not (
             lengths.shape == (n_rows,) and bool(((lengths >= 0) & (lengths <= n_new)).all())
         ):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from sightline.model.cache import KVCache
@@ -19,7 +19,7 @@ class AttentionContext:
 
     layout: Layout
     positions: Int[Tensor, "..."]
-    """Position of each token in its sentence, broadcastable to the ids: T, R T or N."""
+    """Position of each token in its sentence, broadcastable to the rows: T, R T or N."""
     longest: int
     """Upper bound: every position is below it."""
     mask: Mask | None
@@ -49,16 +49,18 @@ class AttentionContext:
 
     @classmethod
     def incremental(
-        cls, cache: KVCache, ids: Int[Tensor, "R T"], config: BlockConfig, dtype: torch.dtype
+        cls, cache: KVCache, inputs: Shaped[Tensor, "R T *rest"], config: BlockConfig, dtype: torch.dtype
     ) -> "AttentionContext":
         """Let new tokens attend to themselves and all cached tokens of their row."""
-        n_new = ids.size(1)
+        n_new = inputs.size(1)
         positions, longest = cache.positions(n_new), cache.longest + n_new
-        return cls(Layout.of(ids), positions, longest, cache.mask(n_new, dtype), rotation(positions, longest, config))
+        return cls(
+            Layout.of(inputs), positions, longest, cache.mask(n_new, dtype), rotation(positions, longest, config)
+        )
 
 
 def rotation(positions: Int[Tensor, "..."], longest: int, config: BlockConfig) -> Rotation | None:
     """Return the rotation of queries and keys, in models with rotary positions."""
     if config.positions != "rope":
         return None
-    return rotation_at(positions, longest, d_head=config.d_head, base=config.rope_theta)
+    return rotation_at(positions, longest, config.rope)

@@ -1,6 +1,7 @@
 """The layer that all families stack: attention, feed-forward, residual connections and norms, and how weights start."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -41,11 +42,12 @@ class FeedForward(nn.Module):
         return hooks("output", self.down_proj(hooks("hidden", hidden)))
 
 
-def make_norm(config: BlockConfig) -> nn.Module:
-    """Build the norm that this config asks for."""
+def make_norm(config: BlockConfig, width: int | None = None) -> nn.Module:
+    """Build the norm that this config asks for, of vectors of width d_model unless told otherwise."""
+    width = config.d_model if width is None else width
     if config.norm == "rms":
-        return nn.RMSNorm(config.d_model, eps=config.norm_eps)
-    return nn.LayerNorm(config.d_model, eps=config.norm_eps, bias=config.bias)
+        return nn.RMSNorm(width, eps=config.norm_eps)
+    return nn.LayerNorm(width, eps=config.norm_eps, bias=config.resolve_bias(config.norm_bias))
 
 
 def make_attention(config: BlockConfig) -> MultiHeadAttention:
@@ -54,7 +56,10 @@ def make_attention(config: BlockConfig) -> MultiHeadAttention:
         d_model=config.d_model,
         n_heads=config.n_heads,
         n_kv_heads=config.n_kv_heads,
-        bias=config.bias,
+        d_head=config.d_head,
+        qkv_bias=config.resolve_bias(config.qkv_bias),
+        output_bias=config.resolve_bias(config.attention_output_bias),
+        make_qk_norm=partial(make_norm, config) if config.qk_norm else None,
         dropout=config.attention_dropout,
     )
 
@@ -73,7 +78,10 @@ class Layer(nn.Module):
         self.cross_attention = make_attention(config) if cross else None
         self.cross_attention_norm = make_norm(config) if cross else None
         self.feed_forward = FeedForward(
-            d_model=config.d_model, d_ff=config.d_ff, activation=config.activation, bias=config.bias
+            d_model=config.d_model,
+            d_ff=config.d_ff,
+            activation=config.activation,
+            bias=config.resolve_bias(config.feed_forward_bias),
         )
         self.feed_forward_norm = make_norm(config)
 

@@ -29,18 +29,20 @@ class Layout:
     """The inverse: the index of the token at each place of the grid, an arbitrary token for padding."""
 
     @classmethod
-    def of(cls, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False) -> "Layout":
-        """Build the layout of a batch of ids; without lengths every token is real."""
-        n_rows, longest = ids.shape
+    def of(
+        cls, batch: Shaped[Tensor, "B T *rest"], lengths: Int[Tensor, "B"] | None = None, *, packed: bool = False
+    ) -> "Layout":
+        """Build the layout of a batch of ids or vectors; without lengths every token is real."""
+        n_rows, longest = batch.shape[:2]
         if lengths is not None and lengths.shape != (n_rows,):
-            raise InputError(f"lengths are for {lengths.numel()} sentences, ids for {n_rows}")
+            raise InputError(f"lengths are for {lengths.numel()} sentences, the batch has {n_rows}")
         if lengths is None:
-            return cls(torch.full((n_rows,), longest, device=ids.device), longest, packed)
+            return cls(torch.full((n_rows,), longest, device=batch.device), longest, packed)
         if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest:
             raise InputError(f"lengths must lie between 0 and {longest}, the width of the batch")
         if not packed or int(lengths.sum()) == n_rows * longest:
             return cls(lengths, longest, packed)
-        real = (torch.arange(longest, device=ids.device) < lengths[:, None]).flatten()  # BT
+        real = (torch.arange(longest, device=batch.device) < lengths[:, None]).flatten()  # BT
         pad_indices = (real.cumsum(0) - 1).clamp(min=0).view(n_rows, longest)
         return cls(lengths, longest, packed, real.nonzero().squeeze(1), pad_indices)
 

@@ -105,7 +105,7 @@ def layer_points(config: BlockConfig, *, n_rows: int, n_source: int | None) -> I
 
 def attention_points(config: BlockConfig, n_rows: int, n_keys: int) -> list[tuple[str, Shape]]:
     """Return the points of one attention."""
-    heads, groups, width = config.n_heads, config.n_kv_heads or config.n_heads, config.d_head
+    heads, groups, width = config.n_heads, config.n_kv_heads or config.n_heads, config.head_width
     squares = [(point, (heads, n_rows, n_keys)) for point in ("scores", "scaled", "masked", "weights")]
     return [
         ("query", (heads, n_rows, width)),
@@ -113,7 +113,7 @@ def attention_points(config: BlockConfig, n_rows: int, n_keys: int) -> list[tupl
         ("value", (groups, n_keys, width)),
         *squares,
         ("head_outputs", (heads, n_rows, width)),
-        ("merged_heads", (n_rows, config.d_model)),
+        ("merged_heads", (n_rows, heads * width)),
         ("output", (n_rows, config.d_model)),
     ]
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from sightline.errors import InputError
 from sightline.model import Model
-from sightline.model.positions import WAVELENGTH_BASE, frequencies, rotation_table, sinusoid_table
+from sightline.model.positions import WAVELENGTH_BASE, frequencies, rope_frequencies, rotation_table, sinusoid_table
 
 
 @runtime_checkable
@@ -32,7 +32,7 @@ def position_encodings(drawn_from: Model | HasModel, *, n: int) -> Float[np.ndar
     n = min(n, config.max_length or n)
     kind = getattr(config, "positions", "none")
     if kind == "rope":
-        cosine, sine = rotation_table(n, config.d_head, config.rope_theta)  # type: ignore[attr-defined]
+        cosine, sine = rotation_table(n, config.rope)  # type: ignore[attr-defined]
         return interleave(sine[:n].numpy(), cosine[:n].numpy())
     if kind == "learned":
         embedding: Any = model.input_embedding
@@ -58,7 +58,7 @@ def wavelengths(config: Any) -> list[float] | None:
     """Return the wavelength of each dimension, in positions; None for learned encodings."""
     kind = getattr(config, "positions", "none")
     if kind == "rope":
-        waves = 2 * math.pi / frequencies(config.d_head, config.rope_theta).numpy()
+        waves = 2 * math.pi / rope_frequencies(config.rope).numpy()
     elif config.positions.startswith("sinusoidal"):
         waves = 2 * math.pi / frequencies(config.d_model, WAVELENGTH_BASE).numpy()
     else:

@@ -115,6 +115,11 @@ function textsOf(sequence) {
   return texts.get(sequence);
 }
 
+/** The width of one head. */
+export function headWidth(model) {
+  return model.d_head ?? model.d_model / model.n_heads;
+}
+
 /** What a stage shows, by the state of the view: its names, numbers and panels. */
 export class Context {
   constructor(activations, trace, state, { tower, sub }) {
@@ -123,7 +128,7 @@ export class Context {
     this.count = nLayers(trace, tower);
     this.layer = Math.min(state.layer, this.count - 1);
     this.p = `${tower}.${this.layer}.${sub}`;
-    [this.E, this.D] = [this.m.d_model, this.m.d_model / this.m.n_heads];
+    [this.E, this.D] = [this.m.d_model, headWidth(this.m)];
     this.sequence = tower === "encoder" ? "source" : "inputs";
     this.keySequence = cross ? "source" : this.sequence;
     this.rowNames = textsOf(trace[this.sequence]);
@@ -198,7 +203,12 @@ export class Context {
     return `${this.tower}.layers.${this.layer}.${this.sub}.${name}`;
   }
 
-  normNeeds(name, kind = this.m.norm, biased = this.m.bias) {
+  /** Whether a kind of layers has biases: by its own setting, or by that of all. */
+  biased(setting) {
+    return this.m[setting] ?? this.m.bias;
+  }
+
+  normNeeds(name, kind = this.m.norm, biased = this.biased("norm_bias")) {
     return [[`${name}.weight`, this.j], ...(kind === "layer" && biased ? [[`${name}.bias`, this.j]] : [])];
   }
 

@@ -39,7 +39,7 @@ export function linear(c, name, at, x, symbol) {
 }
 
 /** The parameter rows that one output of a linear layer needs. */
-export function needs(c, name, at, biased = c.m.bias) {
+export function needs(c, name, at, biased) {
   return [[`${name}.weight`, at], ...(biased ? [[`${name}.bias`, at]] : [])];
 }
 

@@ -32,7 +32,7 @@ export function attention(kind, post) {
       formula: cross ? "q = x W_Q\nk = encoder_output W_K\nv = encoder_output W_V" : "q = x W_Q\nk = x W_K\nv = x W_V",
       more: (c) => (c.m.positions === "rope" && !cross ? "Rotary position embeddings (RoPE): queries and keys are rotated by an angle that grows with the position, so their dot product depends on the distance between two tokens." : null),
       names: (c) => [c.reads, ...(cross ? [c.encoderOutput] : []), ...c.points("query", "key", "value")],
-      weights: (c) => [...needs(c, c.module("query"), c.head * c.D + c.d), ...(rotary(c) ? needs(c, c.module("query"), c.head * c.D + partner(c)) : [])],
+      weights: (c) => [c.d, ...(rotary(c) ? [partner(c)] : [])].flatMap((d) => needs(c, c.module("query"), c.head * c.D + d, c.biased("qkv_bias"))),
       show: (c) => [
         { title: cross ? "x, from the decoder" : "x, one row per token", idea: "residual", matrix: c.M(c.reads), rowNames: c.rowNames, row: c.row, sequences: [c.sequence] },
         ...(cross ? [{ title: "encoder output", idea: "residual", matrix: c.M(c.encoderOutput), rowNames: c.keyNames, row: c.key, sequences: [c.keySequence], picks: "keyRow", lit: "key" }] : []),
@@ -95,7 +95,7 @@ export function attention(kind, post) {
     },
     {
       id: "merged_heads", title: `${who}: concatenated heads`, code: [["MultiHeadAttention.merge_heads", ATTENTION]],
-      explanation: "The outputs of all heads are concatenated, which restores the full model width.",
+      explanation: "The outputs of all heads are concatenated into one vector per token.",
       formula: "merged = [head 0, head 1, …]",
       names: (c) => [...c.points("head_outputs"), `${c.p}.merged_heads`],
       show: (c) => [wide(c, "head_outputs", `output of head ${c.head}`, "value"), "→", { title: "all heads", idea: "value", matrix: c.at("merged_heads"), rowNames: c.rowNames, row: c.row, column: c.head * c.D + c.d, sequences: [c.sequence], picks: "joined" }],
@@ -106,7 +106,7 @@ export function attention(kind, post) {
       explanation: "A learned projection combines the outputs of all heads.",
       formula: "output = merged W_O",
       names: (c) => [`${c.p}.merged_heads`, `${c.p}.output`],
-      weights: (c) => needs(c, c.module("output"), c.j),
+      weights: (c) => needs(c, c.module("output"), c.j, c.biased("attention_output_bias")),
       show: (c) => [c.full("merged_heads", "all heads", "value"), "→", c.full("output", "output", "residual")],
       sum: (c) => linearSum(c, c.module("output"), rowOf(c.at("merged_heads"), c.row), "output", rowOf(c.at("output"), c.row)[c.j]),
     },
@@ -116,6 +116,13 @@ export function attention(kind, post) {
 
 function rotary(c) {
   return c.m.positions === "rope" && c.sub === "self_attention";
+}
+
+/** What happens to a query after its projection and is not calculated here: the norm of a head, scaled rotations. */
+function further(c) {
+  const scaled = rotary(c) && (c.m.rope_scaling ?? "none") !== "none";
+  if (c.m.qk_norm) return rotary(c) ? "the norm of the head (q/k norm) and the rotation" : "the norm of the head (q/k norm)";
+  return scaled ? `the rotation (RoPE scaling ${c.m.rope_scaling})` : null;
 }
 
 /** The dimension that RoPE rotates together with the selected one. */
@@ -128,6 +135,7 @@ function querySum(c) {
   const result = rowOf(c.at("query"), c.row)[c.d];
   const made = linear(c, c.module("query"), c.head * c.D + c.d, x, "q");
   const lines = [`Dimension ${c.d} of the query of ${quote(c.rowNames[c.row])} in head ${c.head}:`, ...(made?.lines ?? [`q = ${short(result)}`])];
+  if (further(c) !== null) return [...lines, `after ${further(c)}: ${short(result)}`];
   const other = rotary(c) ? linear(c, c.module("query"), c.head * c.D + partner(c), x, "its partner") : null;
   if (made === null || other === null) return lines;
   const first = c.d < c.D / 2;
@@ -154,7 +162,7 @@ export function feedForward(model, post) {
       explanation: `Each token is processed independently: a projection widens its vector, and the activation function ${does}. Much of a model's knowledge is thought to be stored here.`,
       formula: `a = x W₁\nhidden = ${formula}`,
       names: (c) => [c.reads, `${c.p}.hidden`],
-      weights: (c) => [...needs(c, c.module("up_proj"), c.j), ...(model.activation === "swiglu" ? needs(c, c.module("gate_proj"), c.j) : [])],
+      weights: (c) => ["up_proj", ...(model.activation === "swiglu" ? ["gate_proj"] : [])].flatMap((name) => needs(c, c.module(name), c.j, c.biased("feed_forward_bias"))),
       show: (c) => [c.full(c.reads, "x", "residual"), "→", c.full("hidden", "hidden", "value")],
       sum: (c) => {
         const x = rowOf(c.M(c.reads), c.row);
@@ -171,7 +179,7 @@ export function feedForward(model, post) {
       explanation: "A second projection restores the model width, so that the result can be added to the residual stream.",
       formula: "output = hidden W₂",
       names: (c) => [`${c.p}.hidden`, `${c.p}.output`],
-      weights: (c) => needs(c, c.module("down_proj"), c.j),
+      weights: (c) => needs(c, c.module("down_proj"), c.j, c.biased("feed_forward_bias")),
       show: (c) => [c.full("hidden", "hidden", "value"), "→", c.full("output", "output", "residual")],
       sum: (c) => linearSum(c, c.module("down_proj"), rowOf(c.at("hidden"), c.row), "output", rowOf(c.at("output"), c.row)[c.j]),
     },

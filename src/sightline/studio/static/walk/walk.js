@@ -5,7 +5,7 @@ import { Store, syncUrl } from "/page/store.js";
 import { palette } from "/page/theme.js";
 import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
-import { Activations, Context, depth, nLayers } from "./activations.js";
+import { Activations, Context, depth, headWidth, nLayers } from "./activations.js";
 import { controls, followScroll, keys, map, strips } from "./navigation.js";
 import { stageSection } from "./panel.js";
 import { pathOf } from "./stages.js";
@@ -98,7 +98,7 @@ function drawWalk(body, app, trace) {
     strip.point(sequence, index);
     for (const section of sections) if (section.near) section.point(sequence, index);
   };
-  const wide = trace.model.d_model / trace.model.n_heads;
+  const wide = headWidth(trace.model);
   const pick = ({ picks, sequences }, row, column) => {
     const own = sequences[0] === null ? {} : sequences[0] === "source" ? { token: row } : { row };
     scope.set({
