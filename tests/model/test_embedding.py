@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from sightline.errors import InputError
 from sightline.model import ActivationCache, BlockConfig
 from sightline.model.context import AttentionContext
-from sightline.model.embedding import Embedding
+from sightline.model.embedding import TokenEmbedding
 from sightline.model.packing import Layout
 
 D_MODEL = 8
@@ -20,7 +20,7 @@ D_MODEL = 8
 def embed(ids, *, hooks=None, n_segments=0, normed=False, segments=None, **settings):
     """Embed ids by a fresh embedding; return it and the vectors."""
     config = BlockConfig(vocab_size=20, d_model=D_MODEL, n_heads=2, d_ff=8, **settings)
-    embedding = Embedding(config, vocab_size=20, n_segments=n_segments, normed=normed).eval()
+    embedding = TokenEmbedding(config, vocab_size=20, n_segments=n_segments, normed=normed).eval()
     context = AttentionContext.bidirectional(Layout.of(ids), config, torch.float32)
     return embedding, embedding(ids, context, segments=segments, **({"hooks": hooks} if hooks else {}))
 
@@ -60,7 +60,9 @@ def test_embedding_adds_the_sinusoids(ids):
 def test_embedding_knows_the_sinusoid_of_any_position(position):
     """No table limit: a model trained on short sentences can be asked about long ones (spec 2.2)."""
     config = BlockConfig(vocab_size=2, d_model=2, n_heads=1, d_ff=2)
-    code = Embedding(config, vocab_size=2).position_encoding(torch.tensor([position]), position + 1)
+    ids = torch.zeros(1, 1, dtype=torch.long)
+    context = AttentionContext(Layout.of(ids), torch.tensor([position]), position + 1, None, None)
+    code = TokenEmbedding(config, vocab_size=2).position_encoding(torch.zeros(1, 2), context)
     assert_close(code, torch.tensor([[math.sin(position), math.cos(position)]]), atol=1e-6, rtol=0.0)
 
 

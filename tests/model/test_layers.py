@@ -8,7 +8,6 @@ from torch.testing import assert_close
 from sightline.model import GPT, ActivationCache, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
 from sightline.model.config import BlockConfig
 from sightline.model.context import AttentionContext
-from sightline.model.embedding import Embedding
 from sightline.model.layers import FeedForward, Stack, make_norm
 from sightline.model.packing import Layout
 
@@ -88,6 +87,44 @@ def test_norm_works_on_each_position_by_itself(norm, bias):
     module = make_norm(BlockConfig(vocab_size=5, d_model=8, n_heads=2, norm=norm, bias=bias))
     x = torch.randn(3, 4, 8)
     assert_close(module(x)[1, 2], module(x[1, 2]))
+
+
+BIASES = {
+    "qkv_bias": ("query.bias", "key.bias", "value.bias"),
+    "attention_output_bias": ("attention.output.bias",),
+    "feed_forward_bias": ("up_proj.bias", "gate_proj.bias", "down_proj.bias"),
+    "norm_bias": (
+        "attention_norm.bias",
+        "feed_forward_norm.bias",
+        "final_norm.bias",
+        "query_norm.bias",
+        "key_norm.bias",
+    ),
+}
+
+
+@pytest.mark.parametrize("setting", [None, *BIASES])
+@pytest.mark.parametrize("bias", [False, True])
+def test_bias_setting_is_that_of_its_own_weights(setting, bias):
+    """One setting turned around changes its own biases and no others; none leaves all to `bias`."""
+    changed = {} if setting is None else {setting: not bias}
+    config = BlockConfig(
+        vocab_size=5,
+        d_model=8,
+        n_heads=2,
+        d_ff=8,
+        bias=bias,
+        activation="swiglu",
+        pre_norm=True,
+        qk_norm=True,
+        **changed,
+    )
+    names = {name for name in Stack(config, n_layers=1, cross=True).state_dict() if name.endswith("bias")}
+    expected = {ending for kind, endings in BIASES.items() for ending in endings if bias != (kind == setting)}
+    assert {ending for endings in BIASES.values() for ending in endings if any(n.endswith(ending) for n in names)} == (
+        expected
+    )
+    assert all(name.endswith(tuple(expected)) for name in names)
 
 
 @pytest.mark.parametrize(
@@ -246,10 +283,11 @@ def test_embedded_tokens_and_positions_are_of_like_size():
     """Neither drowns the other."""
     config = TransformerConfig(**SIZES)
     model = Transformer(config)
-    embedding: Embedding = model.source_embedding.eval()
+    embedding = model.source_embedding.eval()
     ids = torch.arange(200).view(4, 50)
-    x = embedding(ids, AttentionContext.bidirectional(Layout.of(ids), config, torch.float32))
-    codes = embedding.position_encoding(torch.arange(50), 50)
+    context = AttentionContext.bidirectional(Layout.of(ids), config, torch.float32)
+    x = embedding(ids, context)
+    codes = embedding.position_encoding(x, context)
     assert 0.5 < (x - codes).std() / codes.std() < 2
 
 

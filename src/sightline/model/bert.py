@@ -8,7 +8,7 @@ from sightline.errors import InputError, SettingsError
 from sightline.model.attention import Dropout
 from sightline.model.config import BertConfig, Head
 from sightline.model.context import AttentionContext
-from sightline.model.embedding import Embedding
+from sightline.model.embedding import TokenEmbedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import ACTIVATIONS, Stack, initialize, small_normal
 from sightline.model.packing import Layout
@@ -17,13 +17,14 @@ from sightline.model.packing import Layout
 class Bert(nn.Module):
     """Computes contextual embeddings: a vector for every token of a text, or of a pair of texts.
 
-    `forward` returns these vectors; the methods named after the heads turn them into logits.
+    `forward` returns these vectors; the methods named after the heads turn them into logits. In place of token ids, it
+    takes vectors: those of `embedding.embed(ids)`, or of anything else.
     """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config, vocab_size=config.vocab_size, n_segments=config.n_segments, normed=True)
+        self.embedding = TokenEmbedding(config, vocab_size=config.vocab_size, n_segments=config.n_segments, normed=True)
         self.encoder = Stack(config, n_layers=config.n_layers)
         self.pooler = (
             nn.Linear(config.d_model, config.d_model)
@@ -41,13 +42,13 @@ class Bert(nn.Module):
             self.heads["mlm"].output.weight = self.embedding.tokens.weight  # type: ignore[union-attr]
 
     @property
-    def input_embedding(self) -> Embedding:
+    def input_embedding(self) -> TokenEmbedding:
         """The embedding of the text."""
         return self.embedding
 
     def forward(
         self,
-        ids: Int[Tensor, "B T"],
+        ids: Int[Tensor, "B T"] | Float[Tensor, "B T E"],
         *,
         segments: Int[Tensor, "B T"] | None = None,
         lengths: Int[Tensor, "B"] | None = None,

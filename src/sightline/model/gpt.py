@@ -6,19 +6,22 @@ from torch import Tensor, nn
 from sightline.model.cache import INITIAL_CAPACITY, KVCache, select_last
 from sightline.model.config import GPTConfig
 from sightline.model.context import AttentionContext
-from sightline.model.embedding import Embedding
+from sightline.model.embedding import TokenEmbedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import Stack, initialize, shrink_residual_outputs, small_normal
 from sightline.model.packing import Layout
 
 
 class GPT(nn.Module):
-    """Predicts each next token from those before it: causal self-attention only."""
+    """Predicts each next token from those before it: causal self-attention only.
+
+    In place of token ids, all methods take vectors: those of `embedding.embed(ids)`, or of anything else.
+    """
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config, vocab_size=config.vocab_size)
+        self.embedding = TokenEmbedding(config, vocab_size=config.vocab_size)
         self.decoder = Stack(config, n_layers=config.n_layers)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         initialize(self, embedding_std=0.02, linear=small_normal())
@@ -31,13 +34,13 @@ class GPT(nn.Module):
             self.output.weight = self.embedding.tokens.weight
 
     @property
-    def input_embedding(self) -> Embedding:
+    def input_embedding(self) -> TokenEmbedding:
         """The embedding of the text."""
         return self.embedding
 
     def forward(
         self,
-        ids: Int[Tensor, "B T"],
+        ids: Int[Tensor, "B T"] | Float[Tensor, "B T E"],
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
@@ -48,7 +51,7 @@ class GPT(nn.Module):
 
     def decode(
         self,
-        ids: Int[Tensor, "B T"],
+        ids: Int[Tensor, "B T"] | Float[Tensor, "B T E"],
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
@@ -74,7 +77,7 @@ class GPT(nn.Module):
 
     def step(
         self,
-        ids: Int[Tensor, "R T"],
+        ids: Int[Tensor, "R T"] | Float[Tensor, "R T E"],
         cache: KVCache,
         *,
         lengths: Int[Tensor, "R"] | None = None,

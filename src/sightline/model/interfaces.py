@@ -2,12 +2,15 @@
 
 A family names its Protocol in its row of the registry. Losses, traces, embeddings and whatever else depends on it are
 looked up by the Protocol, never by the class of the model, so that a new family is one file and one row.
+
+What a model reads is token ids (B T), or, where the family takes them, vectors in their place or inputs that it turns
+into vectors itself, such as picture patches (B T …): the first two dimensions are always sequences and tokens.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from sightline.model.cache import INITIAL_CAPACITY
@@ -67,7 +70,7 @@ class Seq2Seq(Model, Protocol):
 
     def encode(
         self,
-        source: Int[Tensor, "B S"],
+        source: Shaped[Tensor, "B S *rest"],
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
@@ -77,7 +80,7 @@ class Seq2Seq(Model, Protocol):
 
     def decode(
         self,
-        target: Int[Tensor, "B T"],
+        target: Shaped[Tensor, "B T *rest"],
         encoder_output: Any,
         *,
         lengths: Int[Tensor, "B"] | None = None,
@@ -94,7 +97,7 @@ class Seq2Seq(Model, Protocol):
 
     def step(
         self,
-        ids: Int[Tensor, "R T"],
+        ids: Shaped[Tensor, "R T *rest"],
         state: Any,
         *,
         lengths: Int[Tensor, "R"] | None = None,
@@ -113,7 +116,7 @@ class CausalLM(Model, Protocol):
 
     def decode(
         self,
-        ids: Int[Tensor, "B T"],
+        ids: Shaped[Tensor, "B T *rest"],
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
@@ -129,7 +132,7 @@ class CausalLM(Model, Protocol):
 
     def step(
         self,
-        ids: Int[Tensor, "R T"],
+        ids: Shaped[Tensor, "R T *rest"],
         state: Any,
         *,
         lengths: Int[Tensor, "R"] | None = None,
@@ -144,7 +147,7 @@ class TextEncoder(Model, Protocol):
 
     def __call__(
         self,
-        ids: Int[Tensor, "B T"],
+        ids: Shaped[Tensor, "B T *rest"],
         *,
         segments: Int[Tensor, "B T"] | None = None,
         lengths: Int[Tensor, "B"] | None = None,

@@ -9,7 +9,7 @@ from sightline.errors import InputError
 from sightline.model.cache import INITIAL_CAPACITY, DecoderState, KVCache, select_last
 from sightline.model.config import TransformerConfig
 from sightline.model.context import AttentionContext
-from sightline.model.embedding import Embedding
+from sightline.model.embedding import TokenEmbedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import Stack, glorot, initialize
 from sightline.model.masks import Mask
@@ -27,21 +27,22 @@ class EncoderOutput:
     def repeat(self, copies: int) -> "EncoderOutput":
         """Return the output of one sentence, repeated along the batch."""
         hidden = self.hidden.expand(copies, -1, -1)
-        return EncoderOutput(hidden, Layout.of(hidden[:, :, 0].long()), None)
+        return EncoderOutput(hidden, Layout.of(hidden), None)
 
 
 class Transformer(nn.Module):
     """Encodes a source sentence and predicts a target sentence token by token.
 
     `lengths` count the real tokens of each right-padded row (default: all). With `packed`, results hold the real
-    tokens only, N instead of B T.
+    tokens only, N instead of B T. In place of token ids, either side takes vectors: those of
+    `source_embedding.embed(ids)`, or of anything else.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.source_embedding = Embedding(config, vocab_size=config.vocab_size)
-        self.target_embedding = Embedding(config, vocab_size=config.target_vocab_size or config.vocab_size)
+        self.source_embedding = TokenEmbedding(config, vocab_size=config.vocab_size)
+        self.target_embedding = TokenEmbedding(config, vocab_size=config.target_vocab_size or config.vocab_size)
         self.encoder = Stack(config, n_layers=config.n_encoder_layers)
         self.decoder = Stack(config, n_layers=config.n_decoder_layers, cross=True)
         self.output = nn.Linear(config.d_model, config.target_vocab_size or config.vocab_size, bias=config.output_bias)
@@ -56,7 +57,7 @@ class Transformer(nn.Module):
             self.output.weight = self.target_embedding.tokens.weight
 
     @property
-    def input_embedding(self) -> Embedding:
+    def input_embedding(self) -> TokenEmbedding:
         """The embedding of the source."""
         return self.source_embedding
 
@@ -67,8 +68,8 @@ class Transformer(nn.Module):
 
     def forward(
         self,
-        source: Int[Tensor, "B S"],
-        target: Int[Tensor, "B T"],
+        source: Int[Tensor, "B S"] | Float[Tensor, "B S E"],
+        target: Int[Tensor, "B T"] | Float[Tensor, "B T E"],
         *,
         source_lengths: Int[Tensor, "B"] | None = None,
         target_lengths: Int[Tensor, "B"] | None = None,
@@ -82,7 +83,7 @@ class Transformer(nn.Module):
 
     def encode(
         self,
-        source: Int[Tensor, "B S"],
+        source: Int[Tensor, "B S"] | Float[Tensor, "B S E"],
         *,
         lengths: Int[Tensor, "B"] | None = None,
         packed: bool = False,
@@ -97,7 +98,7 @@ class Transformer(nn.Module):
 
     def decode(
         self,
-        target: Int[Tensor, "B T"],
+        target: Int[Tensor, "B T"] | Float[Tensor, "B T E"],
         encoder_output: EncoderOutput,
         *,
         lengths: Int[Tensor, "B"] | None = None,
@@ -134,7 +135,7 @@ class Transformer(nn.Module):
 
     def step(
         self,
-        ids: Int[Tensor, "R T"],
+        ids: Int[Tensor, "R T"] | Float[Tensor, "R T E"],
         state: DecoderState,
         *,
         lengths: Int[Tensor, "R"] | None = None,
