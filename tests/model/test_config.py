@@ -1,6 +1,7 @@
 """What configs refuse, and how they say it."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -133,6 +134,15 @@ def test_rope_has_every_setting_that_begins_with_its_name():
     values |= {name: float(number) for number, name in enumerate(sorted(names - set(values), reverse=True), 2)}
     rope = BlockConfig(vocab_size=2, positions="rope", d_head=6, **values).rope
     assert dataclasses.asdict(rope) == {"d_head": 6, **{name.removeprefix("rope_"): values[name] for name in names}}
+
+
+def test_config_of_every_block_setting_survives_json():
+    """Settings are flat and plain, as config.json and recipes hold them."""
+    config = GPTConfig(
+        vocab_size=20, d_model=10, n_heads=4, d_head=6, bias=False, qkv_bias=True, norm_bias=False, qk_norm=True,
+        positions="rope", rope_scaling="yarn", rope_factor=8.0, rope_original_max_length=64, rope_attention_factor=0.5,
+    )  # fmt: skip
+    assert from_mapping(GPTConfig, json.loads(json.dumps(to_mapping(config)))) == config
 
 
 @pytest.mark.parametrize("kind", [TransformerConfig, BertConfig, GPTConfig])

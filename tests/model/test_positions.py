@@ -162,6 +162,10 @@ PUBLISHED = {
         Rope(d_head=8, scaling="yarn", factor=2.0, original_max_length=2, truncate=False),
         {"factor": 2.0, "truncate": False, "original_max_position_embeddings": 2},
     ),
+    "a range of nothing": (
+        Rope(d_head=8, scaling="yarn", factor=2.0, original_max_length=2),
+        {"factor": 2.0, "original_max_position_embeddings": 2},
+    ),
     "interpolated": (Rope(d_head=32, scaling="linear", factor=2.5), {"factor": 2.5}),
 }  # fmt: skip
 

@@ -106,7 +106,8 @@ class BlockConfig(ModelConfig):
         default=1e-5, metadata={"help": "epsilon of the norms, added to the variance to avoid division by zero"}
     )
     bias: bool = field(
-        default=True, metadata={"help": "bias in linear layers and norms, unless one of the next four says otherwise"}
+        default=True,
+        metadata={"help": "bias in linear layers and norms, except where qkv_bias, …, norm_bias say otherwise"},
     )
     qkv_bias: bool | None = field(
         default=None, metadata={"help": "bias in the query, key and value projections; none: as bias"}
@@ -129,8 +130,8 @@ class BlockConfig(ModelConfig):
     rope_scaling: RopeScaling = field(
         default="none",
         metadata={
-            "help": "RoPE scaling, for texts longer than those first trained on: linear divides all frequencies by "
-            "rope_factor (position interpolation), llama3 and yarn only the low ones"
+            "help": "RoPE scaling for longer texts than first trained on: linear (position interpolation) divides all "
+            "frequencies by rope_factor, llama3 and yarn only the low ones"
         },
     )
     rope_factor: float = field(
