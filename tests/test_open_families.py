@@ -16,11 +16,12 @@ from sightline.model.config import ModelConfig
 from sightline.model.hooks import NO_HOOKS
 from sightline.model.interfaces import CausalLM
 from sightline.model.packing import Layout
-from sightline.pipelines import Generator, load
+from sightline.pipelines import Generator
 from sightline.runs import train
 from sightline.runs.recipe import apply_overrides, read_recipe
 from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
+from sightline.tasks import load
 from sightline.tracing import passes
 
 
@@ -142,8 +143,8 @@ def test_family_embeds_texts(run):
 
 def test_family_of_another_interface_is_refused():
     recipe = read_recipe("translation")
-    with pytest.raises(SettingsError, match=r"model\.family is a bigram, but translation needs a transformer"):
-        apply_overrides(recipe, ["data.train=pairs.tsv", "model.family=bigram"])
+    with pytest.raises(SettingsError, match=r"model\.family is a bert, but translation needs a transformer or a gpt"):
+        apply_overrides(recipe, ["data.train=pairs.tsv", "model.family=bert"])
     with pytest.raises(SettingsError, match=r"unknown family 'bigramm' \(did you mean 'bigram'\?\)"):
         apply_overrides(recipe, ["data.train=pairs.tsv", "model.family=bigramm"])
 

@@ -12,8 +12,8 @@ import pytest
 from named import ROOT, is_defined
 from runs.small import TINY
 from sightline.errors import SightlineError
-from sightline.pipelines import load
 from sightline.runs import train
+from sightline.tasks import load
 
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))  # the code that makes the figures is not part of the package

@@ -7,8 +7,9 @@ from typing import Any, TypedDict
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.pipelines import Translator, load
+from sightline.pipelines import Translator
 from sightline.runs.run_record import read_run_record
+from sightline.tasks import load
 from sightline.tracing import Trace
 
 SENTENCE, LANGUAGE, TRANSLATION = "March 14, 2026", "de", "14. März 2026"

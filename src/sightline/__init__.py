@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sightline.pipelines import load
     from sightline.runs import train
+    from sightline.tasks import load
 
 __all__ = ["__version__", "load", "train"]
 
 __version__ = "0.2.0.dev0"
 
-LAZY = {"load": "sightline.pipelines", "train": "sightline.runs"}
+LAZY = {"load": "sightline.tasks", "train": "sightline.runs"}
 """The module each name is imported from."""
 
 

@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 
@@ -132,3 +132,23 @@ def import_optional(module: str, *, extra: str, purpose: str) -> ModuleType:
         raise RefusedError(
             f'{purpose} needs the package {package}, which is not installed: pip install "sightline[{extra}]"'
         ) from None
+
+
+def lazy_exports(
+    package: str, modules: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names are imported from its modules on first use.
+
+    So importing one light module of a package, such as its settings, does not import torch.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+
+    def get(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return get, list_names

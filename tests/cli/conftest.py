@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sightline.bundle import Bundle, TaskConfig, save
-from sightline.bundle import folder as model_folder
+from sightline.bundle import weights as model_weights
 from sightline.cli.main import main
 from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, tag_token, train_bpe
 from sightline.decoding import DecodingSettings
@@ -77,8 +77,8 @@ def precisely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let models compute in double precision: what is asked together is then, to the last digit shown, what is asked
     alone, by other kernels.
     """
-    read = model_folder.read_model
-    monkeypatch.setattr(model_folder, "read_model", lambda *arguments: read(*arguments).double())
+    read = model_weights.read_model
+    monkeypatch.setattr(model_weights, "read_model", lambda *arguments: read(*arguments).double())
 
 
 class Ran(NamedTuple):

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from sightline.errors import InputError
-from sightline.pipelines import Chat, load
+from sightline.pipelines import Chat
+from sightline.tasks import load
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from sightline.bundle import Bundle, save
 from sightline.bundle import load as load_bundle
-from sightline.pipelines import load
+from sightline.tasks import load
 
 PAIRS = [("tiny models", "tell"), ("no tales", "tiny")]
 

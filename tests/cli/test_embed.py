@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from sightline.pipelines import load
+from sightline.tasks import load
 
 TEXTS = ["tiny models", "tell no tales"]
 

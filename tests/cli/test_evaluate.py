@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sightline.evaluation import evaluate_chat, evaluate_classifier, evaluate_filler, evaluate_text, evaluate_translator
-from sightline.pipelines import load
+from sightline.tasks import load
 
 SOURCES, TARGETS = ["tiny models", "tell no tales", "models tell"], ["kleine Modelle", "sagen nichts", "Modelle sagen"]
 
@@ -130,9 +130,9 @@ def test_masked_words_of_lines_are_scored(sightline, folder, file):
     model = folder("filler")
     expected = evaluate_filler(load(model), SOURCES).values
     refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--documents", "line")
-    assert "--documents is for models that generate text" in refused.err
+    assert "--documents: only for models that generate text" in refused.err
     refused = sightline("evaluate", model, "--text", file("text.txt", *SOURCES), "--context", 4)
-    assert "--context is for models that generate text" in refused.err
+    assert "--context: only for models that generate text" in refused.err
     path = file("text.txt", *SOURCES)
     assert values(sightline("evaluate", model, "--text", path, "--json")) == pytest.approx(expected)
 
@@ -185,7 +185,7 @@ def test_dropped_lines_are_reported(sightline, folder, file):
             "polyglot",
             "--tsv",
             "a\tb",
-            "3 are needed (source, target, language): fix it, or select columns with --columns, or give --to",
+            "3 are needed (source, target, language): fix it, or select columns with --columns, or name the language of all lines (to)",
         ),
         (
             "tagger",
@@ -226,26 +226,26 @@ def test_empty_and_missing_files_are_refused(sightline, folder, file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F"),
+        ([], "give one test set: source and target, tsv, text, dialogues or labeled"),
         (
             ["--text", "a", "--tsv", "b"],
-            "give one test set: --source F --target F, --tsv F, --text F, --dialogues F or --labeled F",
+            "give one test set: source and target, tsv, text, dialogues or labeled",
         ),
         (
             ["--source", "a"],
-            "--source and --target go together: line n of one is the translation of line n of the other",
+            "source and target go together: line n of one is the translation of line n of the other",
         ),
         (
             ["--text", "a", "--target", "b"],
-            "--source and --target go together: line n of one is the translation of line n of the other",
+            "source and target go together: line n of one is the translation of line n of the other",
         ),
-        (["--text", "a", "--pair"], "--pair is for --labeled, not for --text"),
-        (["--text", "a", "--beam", "4"], "--beam is for --source and --tsv, not for --text"),
-        (["--labeled", "a", "--to", "de"], "--to is for --source and --tsv, not for --labeled"),
-        (["--dialogues", "a", "--tokenize", "none"], "--tokenize is for --source and --tsv, not for --dialogues"),
-        (["--tsv", "a", "--context", "4"], "--context is for --text, not for --tsv"),
-        (["--tsv", "a", "--documents", "line"], "--documents is for --text, not for --tsv"),
-        (["--text", "a", "--columns", "1"], "--columns is for --tsv, --dialogues and --labeled, not for --text"),
+        (["--text", "a", "--pair"], "--pair: only for labeled, not for text"),
+        (["--text", "a", "--beam", "4"], "--beam: only for source and tsv, not for text"),
+        (["--labeled", "a", "--to", "de"], "--to: only for source and tsv, not for labeled"),
+        (["--dialogues", "a", "--tokenize", "none"], "--tokenize: only for source and tsv, not for dialogues"),
+        (["--tsv", "a", "--context", "4"], "--context: only for text, not for tsv"),
+        (["--tsv", "a", "--documents", "line"], "--documents: only for text, not for tsv"),
+        (["--text", "a", "--columns", "1"], "--columns: only for tsv, dialogues and labeled, not for text"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(sightline, folder, options, reason):
@@ -255,11 +255,11 @@ def test_options_that_do_not_fit_are_refused(sightline, folder, options, reason)
 @pytest.mark.parametrize(
     ("name", "option", "advice"),
     [
-        ("translator", "--text", "give --source or --tsv"),
-        ("generator", "--labeled", "give --text"),
-        ("tagger", "--tsv", "give --labeled"),
+        ("translator", "--text", "give source or tsv"),
+        ("generator", "--labeled", "give text"),
+        ("tagger", "--tsv", "give labeled"),
     ],
 )
 def test_test_set_for_another_kind_is_refused(sightline, folder, name, option, advice):
-    reason = f"{folder(name)}: {option} is not for this model: {advice}"
+    reason = f"{option}: not for this model: {advice}"
     assert sightline("evaluate", folder(name), option, "none") == (2, "", f"sightline: {reason}\n")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sightline.pipelines import load
+from sightline.tasks import load
 
 TEXT = "tiny [MASK] tell [MASK]"
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from sightline.cli import generate as command
-from sightline.pipelines import Generator, load
+from sightline.pipelines import Generator
+from sightline.tasks import load
 
 SAMPLED = ["--temperature", "1.2", "--top-k", "50", "--top-p", "0.9", "--min-p", "0.01", "--seed", "7"]
 SAME = {"temperature": 1.2, "top_k": 50, "top_p": 0.9, "min_p": 0.01, "seed": 7}

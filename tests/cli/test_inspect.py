@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from sightline.pipelines import load
+from sightline.tasks import load
 from sightline.tracing.figures import KINDS
 
 TEXT = "tiny models tell"

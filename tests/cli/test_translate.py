@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from sightline.pipelines import Link, Translation, Translator, load
+from sightline.pipelines import Link, Translation, Translator
+from sightline.tasks import load
 
 SENTENCES = ["tiny models", "tell no tales", "models tell"]
 

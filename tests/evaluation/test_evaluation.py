@@ -27,7 +27,7 @@ from sightline.evaluation import (
     translation_scores,
 )
 from sightline.evaluation.classification import classification_report
-from sightline.pipelines import pipeline_for
+from sightline.tasks import pipeline_for
 
 REFERENCES = ["The cat sat on the mat.", "A dog ran to the house yesterday."]
 

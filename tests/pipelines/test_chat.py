@@ -4,7 +4,8 @@ import pytest
 
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
-from sightline.pipelines import Chat, pipeline_for
+from sightline.pipelines import Chat
+from sightline.tasks import pipeline_for
 
 from .tiny import BPE, chat_bundle, precise, record_encoded_texts
 

@@ -5,7 +5,8 @@ import torch
 
 from sightline.bundle import Bundle
 from sightline.errors import InputError
-from sightline.pipelines import Classifier, pipeline_for
+from sightline.pipelines import Classifier
+from sightline.tasks import pipeline_for
 
 from .tiny import MASKING, classifier_bundle, precise, tiny_model
 

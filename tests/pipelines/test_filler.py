@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.pipelines import Filler, pipeline_for
+from sightline.pipelines import Filler
 from sightline.pipelines.filler import Gap
+from sightline.tasks import pipeline_for
 
 from .tiny import MASKING, MASKING_CHARACTERS, filler_bundle, precise
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
-from sightline.pipelines import Generator, pipeline_for
+from sightline.pipelines import Generator
+from sightline.tasks import pipeline_for
 
 from .tiny import BPE, CHARACTERS, generator_bundle, precise
 

@@ -14,8 +14,9 @@ from sightline.bundle import Bundle, save
 from sightline.data.tokenizers import train_tokenizer
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
-from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator, load, pipeline_for
+from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
 from sightline.pipelines.pipeline import MIN_WIDTH, batch_by_tokens, find_token_spans, override_settings, tokenize_input
+from sightline.tasks import load, pipeline_for
 
 from .tiny import (
     BPE,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
-from sightline.pipelines import Translator, pipeline_for
+from sightline.pipelines import Translator
+from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import word_spans
 
 from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle

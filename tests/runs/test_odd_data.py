@@ -13,9 +13,9 @@ import sightline
 from sightline import bundle
 from sightline.data.datasets.splits import group_lines, has_neighbors, hold_out_line_groups
 from sightline.errors import RefusedError, SettingsError, SightlineError
+from sightline.evaluation import translation as translation_module
 from sightline.runs import examples as tokenization_module
 from sightline.runs import train
-from sightline.runs import validation as validation_module
 from sightline.training.metrics import ValidationResult, read_metrics
 from sightline.training.report import SilentReporter
 
@@ -111,8 +111,8 @@ def test_of_equal_scores_the_lower_loss_is_the_better():
 
 def test_one_word_targets_still_find_the_best_model(tmp_path, monkeypatch):
     """BLEU is zero whatever the model says (here for sure): the loss must decide, or the first would stay the best."""
-    scored = validation_module.translation_scores
-    monkeypatch.setattr(validation_module, "translation_scores", lambda *texts: replace(scored(*texts), bleu=0.0))
+    scored = translation_module.translation_scores
+    monkeypatch.setattr(translation_module, "translation_scores", lambda *texts: replace(scored(*texts), bleu=0.0))
     path = tmp_path / "words.tsv"
     path.write_text("".join(f"{n}\t{'even' if n % 2 else 'odd'}\n" for n in range(60)), encoding="utf-8")
     settings = overrides(tmp_path, "translation", **{"data.train": str(path), "training.max_steps": 16})

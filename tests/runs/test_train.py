@@ -7,7 +7,6 @@ import pytest
 
 import sightline
 from sightline import bundle
-from sightline.bundle.contents import TaskName
 from sightline.errors import RefusedError, SettingsError
 from sightline.runs import train
 from sightline.runs.folder import encoded_folder
@@ -24,7 +23,7 @@ from .small import overrides, weights_of, write_corpus
 TASKS = ("translation", "chat", "language-model", "masked-language-model", "classification")
 
 
-def train_small(tmp_path, task: TaskName, **more):
+def train_small(tmp_path, task: str, **more):
     reporter = SilentReporter()
     out = tmp_path / "runs" / "one"
     return train(task, overrides(tmp_path, task, **more), out=out, reporter=reporter), reporter

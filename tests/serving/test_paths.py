@@ -143,7 +143,7 @@ FIELDS = [
     ("/v1/embeddings", lambda text: {"model": text, "input": "a"}),
     ("/translate", lambda text: {"q": "a", "target": text, "model": "phrases"}),
     ("/translate", lambda text: {"q": "a", "target": "de", "source": text, "model": text}),
-    ("/fill", lambda text: {"input": text}),
+    ("/tasks/masked-language-model", lambda text: {"input": text}),
     ("/trace", lambda text: {"model": "gpt", "input": "the", "activations": [text]}),
     ("/studio-api/runs/x/trace", lambda text: {"input": text, "to": text, "step": None}),
 ]

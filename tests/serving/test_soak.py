@@ -42,9 +42,9 @@ ASKED = [
     ("/v1/chat/completions", {"model": "talk", "messages": [{"role": "user", "content": "the cat"}]}),
     ("/v1/chat/completions", {"model": "talk", "messages": [{"role": "system", "content": "x"}]}),
     ("/v1/embeddings", {"model": "bert", "input": ["the cat", "漢字"]}),
-    ("/fill", {"input": "the [MASK] sat"}),
-    ("/fill", {"input": "no gap"}),
-    ("/classify", {"input": ["the cat", "a dog"]}),
+    ("/tasks/masked-language-model", {"input": "the [MASK] sat"}),
+    ("/tasks/masked-language-model", {"input": "no gap"}),
+    ("/tasks/classification", {"input": ["the cat", "a dog"]}),
     ("/trace", {"model": "phrases", "input": "the cat", "to": "fr"}),
     ("/trace", {"model": "gpt", "input": "the cat", "head_ablation": True}),
     ("/nowhere", {}),
@@ -52,8 +52,8 @@ ASKED = [
 BROKEN = [
     ("/translate", '{"q": NaN}'),
     ("/translate", '{"q": "\\ud800", "target": "de"}'),
-    ("/fill", "{" * 1000),
-    ("/fill", ""),
+    ("/tasks/masked-language-model", "{" * 1000),
+    ("/tasks/masked-language-model", ""),
 ]
 
 

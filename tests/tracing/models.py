@@ -13,7 +13,8 @@ from pipelines.tiny import (
     two_vocabularies_bundle,
 )
 from sightline.bundle import Bundle
-from sightline.pipelines import Pipeline, pipeline_for
+from sightline.pipelines import Pipeline
+from sightline.tasks import pipeline_for
 
 SENTENCE = "the cat sat on the mat"
 LLAMA = {"positions": "rope", "n_heads": 4, "n_kv_heads": 2, "norm": "rms", "activation": "swiglu", "bias": False}

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.tiny import generator_bundle
 from sightline.errors import InputError, SettingsError
-from sightline.pipelines import pipeline_for
+from sightline.tasks import pipeline_for
 from sightline.tracing import EVERYTHING, TraceOptions
 from sightline.tracing.plan import Plan, format_bytes
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.tiny import BPE, CHARACTERS
-from sightline.pipelines import pipeline_for
+from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import Token, find_links, group_words, word_indices, word_spans
 
 from .models import BUNDLES, SENTENCE

@@ -10,7 +10,7 @@ from pipelines.tiny import MASKING, tiny_model
 from sightline import tracing
 from sightline.bundle import Bundle
 from sightline.errors import InputError
-from sightline.pipelines import pipeline_for
+from sightline.tasks import pipeline_for
 
 from .models import BUNDLES, ENCODERS, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 

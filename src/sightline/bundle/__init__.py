@@ -15,16 +15,29 @@ A run folder can be given in place of its `model` folder. `save` is atomic. `loa
 executes nothing, refuses anything but a model with a one-line message, and validates headers before reading weights.
 """
 
-from sightline.bundle.contents import Bundle, TaskConfig, TaskName
-from sightline.bundle.folder import build_model_card, find_model_folder, load, load_tokenizer, save
+from typing import TYPE_CHECKING
+
+from sightline.runtime import lazy_exports
+
+if TYPE_CHECKING:
+    from sightline.bundle.contents import Bundle, TaskConfig
+    from sightline.bundle.folder import build_model_card, find_model_folder, load, load_tokenizer, save
 
 __all__ = [
     "Bundle",
     "TaskConfig",
-    "TaskName",
     "build_model_card",
     "find_model_folder",
     "load",
     "load_tokenizer",
     "save",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "contents": ("Bundle", "TaskConfig"),
+            "folder": ("build_model_card", "find_model_folder", "load", "load_tokenizer", "save"),
+        },
+    )

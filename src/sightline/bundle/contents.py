@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from sightline import __version__
 from sightline.config import Checks
@@ -11,11 +11,11 @@ from sightline.data.corpora.records import MAX_LABELS
 from sightline.data.tokenizers import Tokenizer, tag_token
 from sightline.decoding.settings import DecodingSettings
 from sightline.model.config import ModelConfig
-from sightline.model.interfaces import Model
-from sightline.model.registry import FAMILIES, family_of, resolve
 
-TaskName = Literal["translation", "chat", "language-model", "masked-language-model", "classification"]
+if TYPE_CHECKING:
+    from sightline.model.interfaces import Model
 
+TASK_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 LANGUAGE_NAME = re.compile(r"[\w-]{1,40}")
 MAX_LABEL_LENGTH = 200
 
@@ -24,7 +24,8 @@ MAX_LABEL_LENGTH = 200
 class TaskConfig:
     """The task of a model, and the meaning of its outputs."""
 
-    task: TaskName
+    task: str
+    """Its name: what it means, `sightline.tasks` says."""
     languages: tuple[str, ...] = ()
     """Multilingual translation: the target languages; each source then begins with a target-language tag."""
     labels: tuple[str, ...] = ()
@@ -37,9 +38,8 @@ class TaskConfig:
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        names = (("languages", self.languages, "translation"), ("labels", self.labels, "classification"))
-        for name, values, task in names:
-            checks.that(not values or self.task == task, f"{name} are only for the task {task}, not {self.task}")
+        checks.that(TASK_NAME.fullmatch(self.task) is not None, f"{self.task[:60]!r} is not a valid name of a task")
+        for name, values in (("languages", self.languages), ("labels", self.labels)):
             checks.that(len(set(values)) == len(values), f"{name} contains a name twice")
             checks.that(len(values) <= MAX_LABELS, f"{name} has {len(values):,} names, more than {MAX_LABELS:,}")
         for language in self.languages:
@@ -49,7 +49,6 @@ class TaskConfig:
             )
         length = max(map(len, self.labels), default=0)
         checks.that(length <= MAX_LABEL_LENGTH, f"a label has {length:,} characters, more than {MAX_LABEL_LENGTH}")
-        checks.that(not self.per_word or self.task == "classification", "per_word is only for the task classification")
         checks.between(1, 1_000, context_turns=self.context_turns)
         checks.done()
 
@@ -58,7 +57,7 @@ class TaskConfig:
 class Bundle:
     """A model with everything needed to use it."""
 
-    model: Model
+    model: "Model"
     tokenizer: Tokenizer | None = None
     generation: DecodingSettings = field(default_factory=DecodingSettings)
     card: str = ""
@@ -113,50 +112,11 @@ def find_mismatches(metadata: Metadata) -> Iterator[tuple[str, str]]:
         if tokenizer and not 0 <= size - tokenizer.vocab_size <= MAX_SPARE_IDS:
             ids = f"has ids up to {tokenizer.vocab_size - 1:,}"
             yield name, f"{ids}, which does not fit the model's {setting} of {size:,}"
-    if metadata.task_config:
-        for reason in find_task_mismatches(metadata.task_config, config, metadata.tokenizer):
-            yield "config.json", reason
+    languages = metadata.task_config.languages if metadata.task_config and metadata.tokenizer else ()
+    for language in languages:
+        if metadata.tokenizer and metadata.tokenizer.special_id(tag_token(language)) is None:
+            token = tag_token(language)
+            yield "config.json", f"lists the language {language!r}, but the tokenizer has no special token {token!r}"
     listed = [id_ for sequence in (*generation.bad_words, *generation.forced_words) for id_ in sequence]
     if listed and max(listed) >= (n_ids := target_size or config.vocab_size):
         yield "generation.json", f"contains the id {max(listed):,}, but the model's vocabulary has {n_ids:,}"
-
-
-TASK_FAMILIES: dict[TaskName, str] = {
-    "translation": "transformer",
-    "chat": "transformer",
-    "language-model": "gpt",
-    "masked-language-model": "bert",
-    "classification": "bert",
-}
-"""The usual family of each task; `families_for` has all that can do it."""
-
-
-def families_for(task: TaskName) -> list[str]:
-    """Return the names of the families that can do a task: those with the interface of its usual family."""
-    interface = FAMILIES[TASK_FAMILIES[task]].interface
-    return [family.name for family in FAMILIES.values() if resolve(family.interface) is resolve(interface)]
-
-
-def find_task_mismatches(task_config: TaskConfig, config: ModelConfig, tokenizer: Tokenizer | None) -> Iterator[str]:
-    """Yield why a model cannot perform its task."""
-    found, possible = family_of(config).name, families_for(task_config.task)
-    if found not in possible:
-        yield f"has the task {task_config.task}, which needs the architecture {' or '.join(possible)}, not {found}"
-        return
-    heads = getattr(config, "heads", None)
-    if heads is not None:
-        head, n_classes = head_for(task_config), getattr(config, "n_classes", 0)
-        if head not in heads:
-            yield f"has the task {task_config.task}, but the model has no head {head}"
-        if task_config.labels and len(task_config.labels) != n_classes:
-            yield f"lists {len(task_config.labels):,} labels, but the model has {n_classes:,} classes"
-    for language in task_config.languages if tokenizer else ():
-        if tokenizer and tokenizer.special_id(tag_token(language)) is None:
-            yield f"lists the language {language!r}, but the tokenizer has no special token {tag_token(language)!r}"
-
-
-def head_for(task_config: TaskConfig) -> str:
-    """Return the encoder head that a task needs."""
-    if task_config.task == "masked-language-model":
-        return "mlm"
-    return "token_classification" if task_config.per_word else "sequence_classification"

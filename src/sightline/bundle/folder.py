@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from datetime import date
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from safetensors import SafetensorError
 
 from sightline import __version__
@@ -22,14 +22,15 @@ from sightline.bundle.manifest import (
     read_manifest,
     shorten,
 )
-from sightline.bundle.weights import has_non_finite, read_model, write_weights
 from sightline.config import to_mapping
 from sightline.data.tokenizers import Tokenizer
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import InputError, ModelFileError, SightlineError
-from sightline.model.interfaces import Model
 from sightline.model.registry import family_of
 from sightline.storage import current_folder, open_regular, read_bytes, read_limited, replace_folder
+
+if TYPE_CHECKING:
+    from sightline.model.interfaces import Model
 
 FILE_NAMES = (
     "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
@@ -42,6 +43,8 @@ MAX_TOKENIZER_BYTES = 40_000_000
 
 def load(folder: Path | str) -> Bundle:
     """Load a model folder, or that of a run; any problem is a one-line `ModelFileError`."""
+    from sightline.bundle.weights import read_model
+
     folder = find_model_folder(Path(folder))
     with open_files(folder) as files:
         for name in ("config.json", "model.safetensors"):
@@ -159,6 +162,8 @@ def parse_tokenizer(data: bytes, path: Path, *, roles: Mapping[str, object] | No
 
 def save(bundle: Bundle, folder: Path | str) -> None:
     """Save a bundle as a model folder, atomically replacing an existing model."""
+    from sightline.bundle.weights import has_non_finite
+
     folder = Path(folder).resolve()
     check_destination(folder)
     for name, reason in find_mismatches(get_metadata(bundle)):
@@ -207,8 +212,10 @@ def format_files(bundle: Bundle) -> dict[str, str]:
     return texts | {name: tokenizer.to_json() for name, tokenizer in tokenizers.items() if tokenizer}
 
 
-def write_files(texts: Mapping[str, str], model: Model, folder: Path) -> None:
+def write_files(texts: Mapping[str, str], model: "Model", folder: Path) -> None:
     """Write every file of a model folder."""
+    from sightline.bundle.weights import write_weights
+
     for name, text in texts.items():
         with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -274,7 +281,7 @@ def find_word_problem(word: str) -> str | None:
 
 
 def build_model_card(
-    model: Model,
+    model: "Model",
     tokenizer: Tokenizer | None = None,
     *,
     title: str = "A Sightline model",
@@ -282,6 +289,8 @@ def build_model_card(
     sections: Mapping[str, str] | None = None,
 ) -> str:
     """Describe a model in Markdown: architecture, size, settings and versions, followed by `sections`."""
+    import torch
+
     family = family_of(model.config)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     vocabulary = f", {tokenizer.vocab_size:,} tokens" if tokenizer else ""

@@ -40,9 +40,9 @@ def open_studio(folder: Path, *, browser: bool) -> None:
     from urllib.parse import urlencode
 
     from sightline.cli.serve import run_studio
-    from sightline.pipelines import load
     from sightline.runs.demo import BEAM, PHRASES
     from sightline.serving.http import ServingSettings
+    from sightline.tasks import load
 
     text, to = PHRASES[0]
     view = "#/watch?" + urlencode({"model": "demo", "text": text, "to": to, "beam": BEAM})

@@ -26,7 +26,7 @@ def embed(
       sightline embed runs/bert --normalize < sentences.txt > vectors.tsv
       sightline embed runs/bert --json < sentences.txt
     """
-    from sightline.pipelines import load
+    from sightline.tasks import load
 
     pipeline = load(model)
 

@@ -70,7 +70,7 @@ def inspect(
         check_figure(figure)
     elif figure_options := drop_unset(figure=figure, **options):
         raise RefusedError(f"--{next(iter(figure_options))} is for figures: let --out end in .svg or .png")
-    from sightline.pipelines import load
+    from sightline.tasks import load
 
     pipeline = load(model)
     default = {"beam_size": 4} if figure == "beam" else {}

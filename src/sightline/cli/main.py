@@ -166,8 +166,16 @@ def move_common_options_first(arguments: Sequence[str]) -> list[str]:
 def message_of(error: SightlineError) -> str:
     """Return the message of an error, naming the argument at fault as an option: `from_` is --from here."""
     if isinstance(error, InputError) and error.option is not None:
-        return f"--{error.option.rstrip('_').replace('_', '-')}: {error.reason}"
+        return f"{option_name(error.option)}: {error.reason}"
+    if isinstance(error, RefusedError) and error.setting is not None and "." not in error.setting:
+        return error.describe(option_name(error.setting))  # an argument of a function, not a setting of a recipe
     return str(error)
+
+
+def option_name(argument: str) -> str:
+    """Return the option that sets an argument."""
+    shorter = {"beam_size": "beam", "max_new_tokens": "max-tokens"}
+    return f"--{shorter.get(argument, argument.rstrip('_').replace('_', '-'))}"
 
 
 def report_failure(message: str, code: int, *, arguments: Sequence[str]) -> int:

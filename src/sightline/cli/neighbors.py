@@ -32,7 +32,7 @@ def neighbors(
       sightline neighbors runs/shakespeare king queen --n 5
       sightline neighbors runs/bert --json < words.txt
     """
-    from sightline.pipelines import load
+    from sightline.tasks import load
 
     pipeline = load(model)
 

@@ -126,26 +126,17 @@ def drop_unset(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-COMMAND_OF = {
-    "Translator": "translate",
-    "Chat": "chat",
-    "Generator": "generate",
-    "Filler": "fill",
-    "Classifier": "classify",
-}
-"""The command of each pipeline, by class name."""
-
-
 def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
     """Open a model folder as this kind of pipeline; a model without a stated task may become any kind it supports."""
-    from sightline.pipelines import load
+    from sightline.tasks import TASKS, load, task_of
 
     pipeline = load(folder)
     if isinstance(pipeline, kind):
         return pipeline
     if pipeline.task_config is None and kind.supports(pipeline.model):
         return kind(pipeline.bundle, folder=pipeline.folder)
-    command = COMMAND_OF.get(type(pipeline).__name__, "embed")
+    task, reference = task_of(pipeline), f"{kind.__module__}:{kind.__qualname__}"
+    wanted = next(row.command for row in TASKS.values() if row.pipeline == reference)
     raise RefusedError(
-        f"{folder}: this model is not for sightline {COMMAND_OF[kind.__name__]}: use sightline {command}"
+        f"{folder}: this model is not for sightline {wanted}: use sightline {task.command if task else 'embed'}"
     )

@@ -138,8 +138,8 @@ def find_sibling_runs(named: str) -> Path | None:
 
 def open_models(named: list[str]) -> "dict[str, Pipeline]":
     """Open the models, each under a unique id."""
-    from sightline.pipelines import load
     from sightline.serving.api import model_id
+    from sightline.tasks import load
 
     found: dict[str, Pipeline] = {}
     for text in named:
@@ -204,19 +204,12 @@ def example_requests(url: str, models: "Mapping[str, Pipeline]") -> list[str]:
 
 def example_request(name: str, model: "Pipeline") -> tuple[str, dict[str, object]]:
     """Return the path and body of a request to this model."""
-    from sightline.pipelines import Chat, Classifier, Filler, Generator, Translator
-    from sightline.serving.api.openai_models import example_for
+    from sightline.serving.api.submit import endpoint_of
+    from sightline.tasks import task_of
 
-    text = (example := example_for(model)).text
-    if isinstance(model, Translator):
-        return "/translate", {"model": name, "q": text, "target": example.to or "de"}
-    if isinstance(model, Chat):
-        return "/v1/chat/completions", {"model": name, "messages": [{"role": "user", "content": text}]}
-    if isinstance(model, Generator):
-        return "/v1/completions", {"model": name, "prompt": text, "max_tokens": 40}
-    if isinstance(model, Filler | Classifier):
-        return "/fill" if isinstance(model, Filler) else "/classify", {"model": name, "input": text}
-    return "/v1/embeddings", {"model": name, "input": text}
+    task = task_of(model)
+    body = task.example_request(model) if task else {"input": "What a day"}
+    return endpoint_of(model).path, {"model": name, **body}
 
 
 def open_page(url: str) -> bool:

@@ -4,12 +4,17 @@
 history; `ContinuousBatch` lets searches of different kinds, started at different times, share every step.
 """
 
-from sightline.decoding.beam import BeamHistory, search_beams
-from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
-from sightline.decoding.interfaces import FinishReason, Hypothesis, Search, State, Step, StepOutput, StepResult
-from sightline.decoding.request import Request
-from sightline.decoding.search import search, search_for, stream
-from sightline.decoding.settings import DecodingSettings
+from typing import TYPE_CHECKING
+
+from sightline.runtime import lazy_exports
+
+if TYPE_CHECKING:
+    from sightline.decoding.beam import BeamHistory, search_beams
+    from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
+    from sightline.decoding.interfaces import FinishReason, Hypothesis, Search, State, Step, StepOutput, StepResult
+    from sightline.decoding.request import Request
+    from sightline.decoding.settings import DecodingSettings
+    from sightline.decoding.strategies import search, search_for, stream
 
 __all__ = [
     "BeamHistory",
@@ -30,3 +35,16 @@ __all__ = [
     "search_for",
     "stream",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "beam": ("BeamHistory", "search_beams"),
+            "continuous_batch": ("ContinuousBatch", "SearchUpdate", "SharedState"),
+            "interfaces": ("FinishReason", "Hypothesis", "Search", "State", "Step", "StepOutput", "StepResult"),
+            "request": ("Request",),
+            "strategies": ("search", "search_for", "stream"),
+            "settings": ("DecodingSettings",),
+        },
+    )

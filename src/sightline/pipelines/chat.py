@@ -1,6 +1,7 @@
 """Chat: the last few turns in, a reply out."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sightline.bundle import TaskConfig
 from sightline.data.corpora.corpus import format_context
@@ -60,6 +61,10 @@ class Chat(Seq2SeqPipeline):
         """
         read, ids, spans = self.fit_context([text] if isinstance(text, str) else text)
         return self.trace_source(build_tokenized_text(read, ids, spans, self.tokenizer), target, options)
+
+    def parse_input(self, given: str | Sequence[str]) -> Any:
+        """Return a message, or the turns that are read: old ones are dropped, and then do not count as too long."""
+        return given if isinstance(given, str) else self.source_text(given).split("\n")
 
     def encode_source(self, history: Sequence[str]) -> list[int]:
         """Tokenize the source of a reply."""

@@ -32,6 +32,13 @@ class Classification:
     probabilities: dict[str, float]
 
 
+@dataclass(frozen=True)
+class ClassifiedWord(Classification):
+    """A word of a sentence, with its class."""
+
+    word: str
+
+
 class Classifier(Pipeline):
     """Classifies texts, pairs of texts, or the words of a sentence."""
 
@@ -92,6 +99,13 @@ class Classifier(Pipeline):
                     results[number] = [self.build_classification(row) for row in probabilities[firsts]]
         return results
 
+    def tagged_words(self, sentences: Sequence[Sequence[str]]) -> list[list[ClassifiedWord]]:
+        """Return the words of each sentence with their classes."""
+        return [
+            [ClassifiedWord(**vars(found), word=word) for word, found in zip(words, classes, strict=True)]
+            for words, classes in zip(sentences, self.tags(sentences), strict=True)
+        ]
+
     def trace(self, text: OneOrPair | Sequence[str], **options: object) -> Trace:
         """Trace the model on a text, a pair of texts or, if it classifies words, a list of words.
 
@@ -109,6 +123,12 @@ class Classifier(Pipeline):
             )
             choices = [Choice(row) for row in firsts]
             return run_trace(work, trace_options, choices, source=source, task=self.task, name=self.labels.__getitem__)
+
+    def parse_input(self, given: str | Sequence[str]) -> Any:
+        """Return a text, a pair of texts, or the words of a sentence, as `trace` takes them."""
+        if self.per_word:
+            return (given if isinstance(given, str) else " ".join(given)).split()
+        return given if not isinstance(given, str) and len(given) == 2 else super().parse_input(given)
 
     def tokenize(self, text: OneOrPair | Sequence[str]) -> TokenizedText:
         """Return a text, or a pair a line each, as a trace shows it."""

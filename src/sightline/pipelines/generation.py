@@ -227,6 +227,15 @@ class GenerativePipeline(Protocol):
         """The model's decoding step."""
         ...
 
+    @property
+    def generation(self) -> DecodingSettings:
+        """The model's own decoding settings."""
+        ...
+
+    def resolve_settings(self, n: int, overrides: Mapping[str, object], /) -> DecodingSettings:
+        """Return the decoding settings for `n` texts from one input."""
+        ...
+
     def prefill(self, ids: Sequence[Sequence[int]], /) -> SharedState:
         """Return the model's state after it has read these ids, one row each."""
         ...

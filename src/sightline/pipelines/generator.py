@@ -1,6 +1,6 @@
 """Text generation: continue a prompt."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, overload
 
@@ -60,6 +60,7 @@ class Generator(Pipeline):
     """Continues a prompt."""
 
     interface = CausalLM
+    generates = True
     model: CausalLM
 
     @overload
@@ -182,7 +183,7 @@ class Generator(Pipeline):
         output = tokenize_output(text, hypothesis.ids, self.tokenizer, ended=ended, context=context)
         return output, hypothesis.finish_reason, history
 
-    def resolve_settings(self, n: int, overrides: dict[str, object]) -> DecodingSettings:
+    def resolve_settings(self, n: int, overrides: Mapping[str, object]) -> DecodingSettings:
         """Return the decoding settings for `n` texts from one prompt."""
         settings = self.settings(**overrides)
         if n > 1 and not settings.do_sample and settings.beam_size < n:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.bundle import Bundle, TaskConfig, TaskName
+from sightline.bundle import Bundle, TaskConfig
 from sightline.config import from_mapping, to_mapping
 from sightline.data.datasets.batch import pad
 from sightline.data.tokenizers import Tokenizer
@@ -49,6 +49,8 @@ class Pipeline:
 
     interface: ClassVar[type] = Model
     """What this pipeline needs of a model: a Protocol of `sightline.model.interfaces`."""
+    generates: ClassVar[bool] = False
+    """Whether this pipeline generates text."""
     model: Model
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
@@ -115,9 +117,20 @@ class Pipeline:
             return run_trace(work, trace_options, [], source=source, task=self.task, name=self.tokenizer.token_text)
 
     @property
-    def task(self) -> TaskName | None:
+    def task(self) -> str | None:
         """The task the model was trained for, if known."""
         return self.task_config.task if self.task_config else None
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Target languages of a multilingual model; empty for others."""
+        return ()
+
+    def parse_input(self, given: str | Sequence[str]) -> Any:
+        """Return an input as `trace` takes it; refuse several texts if it takes one."""
+        if not isinstance(given, str):
+            raise InputError("this model takes one text")
+        return given
 
     def hidden_states(self, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "N E"]:
         """Return the last layer's hidden state of every token, without padding."""

@@ -61,6 +61,7 @@ class Seq2SeqPipeline(Pipeline):
     """Generates target ids from source ids. Sources have no start or end token; targets begin with the start token."""
 
     interface = Seq2Seq
+    generates = True
     model: Seq2Seq
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
@@ -172,6 +173,10 @@ class Seq2SeqPipeline(Pipeline):
                 hypothesis, self.decode_hypothesis(hypothesis, settings), self.target_tokenizer
             ),
         )
+
+    def resolve_settings(self, n: int, overrides: Mapping[str, object]) -> DecodingSettings:
+        """Return the decoding settings for `n` texts from one input."""
+        return self.settings(**{**overrides, "n_best": n})
 
     def limit_new_tokens(self, settings: DecodingSettings) -> DecodingSettings:
         """Limit the number of new tokens to the decoder's positions."""

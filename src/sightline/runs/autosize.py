@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, fields
 
 from sightline.config import from_mapping
+from sightline.data.datasets.examples import DatasetSize
 from sightline.model.config import ModelConfig
 from sightline.model.registry import FAMILIES, PRESETS
 from sightline.runs.recipe import Recipe
@@ -47,17 +48,6 @@ AUTO_MODEL = ("d_model", "n_heads", "d_ff", "n_layers", "n_encoder_layers", "n_d
 AUTO_TRAINING = (
     "batch_tokens", "max_steps", "warmup_steps", "learning_rate", "validate_every", "checkpoint_every", "log_every",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DatasetSize:
-    """Size of the training set."""
-
-    n_examples: int
-    n_tokens: int
-    """Of sources and targets."""
-    max_length: int
-    """Tokens of the longest example, source and target; 0 for running text."""
 
 
 def choose_vocab_size(n_bytes: int) -> int:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.errors import RefusedError
-from sightline.pipelines import Translator, load
+from sightline.pipelines import Translator
 from sightline.runs.folder import MODEL, is_run
 from sightline.runs.run_record import read_run_record
 from sightline.runs.training_run import train
 from sightline.storage import current_folder, lock_run, remove_folder, temporary_folder
+from sightline.tasks import load
 from sightline.tracing.page import build_page
 from sightline.training.report import Reporter
 

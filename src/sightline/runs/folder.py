@@ -16,8 +16,9 @@ from pathlib import Path
 
 from sightline import bundle
 from sightline.errors import InputError, RefusedError
-from sightline.pipelines import Pipeline, load, pipeline_for
+from sightline.pipelines import Pipeline
 from sightline.storage import RUN_LOCK, current_folder
+from sightline.tasks import load, pipeline_for
 from sightline.training.checkpoint import checkpoint_path, list_checkpoints, parse_step
 from sightline.training.loop import SNAPSHOTS
 

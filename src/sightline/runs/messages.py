@@ -7,10 +7,11 @@ from pathlib import Path
 from torch import Tensor
 
 from sightline.data.datasets.batch import Batch
+from sightline.data.datasets.examples import Examples
 from sightline.model import Model
-from sightline.runs.examples import Examples
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
+from sightline.runs.recipe import Recipe
 from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
@@ -113,22 +114,12 @@ def log_summary(
         return
     shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
     reporter.info(f"best model (step {progress.best_step:,}): {shown}")
-    reporter.info(f"the model is in {folder / MODEL}; to use it: {next_command(run, folder)}")
-
-
-def next_command(run: PreparedRun, folder: Path) -> str:
-    """Return the command that uses the model."""
-    languages = run.examples.data.languages
-    return {
-        "translation": f'sightline translate {folder} "…"' + (f" --to {languages[0]}" if languages else ""),
-        "chat": f"sightline chat {folder}",
-        "language-model": f'sightline generate {folder} "…"',
-        "masked-language-model": f'sightline fill {folder} "… [MASK] …"',
-        "classification": f'sightline classify {folder} "…"',
-    }[run.recipe.task]
+    next_command = run.recipe.task_row.next_command(folder, run.task_config)
+    reporter.info(f"the model is in {folder / MODEL}; to use it: {next_command}")
 
 
 def card_sections(
+    recipe: Recipe,
     examples: Examples,
     settings: TrainingSettings,
     progress: Progress,
@@ -136,7 +127,7 @@ def card_sections(
     samples: Sequence[Sample],
 ) -> dict[str, str]:
     """Return the sections of the model card about the run."""
-    recipe, data = examples.recipe, examples.data
+    data = examples.data
     names = [Path(name).name for name in (data.train, data.train_target) if name]
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {

@@ -1,6 +1,7 @@
 """Prepare everything the loop needs from a recipe: corpora, tokenizers, model, settings, batches, validation."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,32 +9,27 @@ import torch
 
 from sightline import bundle
 from sightline.bundle import Bundle
-from sightline.bundle.contents import TaskConfig, head_for
+from sightline.bundle.contents import TaskConfig
 from sightline.data.corpora.builtin import resolve_builtin
 from sightline.data.corpora.records import Labels
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.batch_source import BatchSource, RankSlice
 from sightline.data.datasets.batching import BatchSettings
+from sightline.data.datasets.examples import DatasetSize, Examples, Tokenizers
 from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SettingsError
 from sightline.model import Model, build
-from sightline.model.config import BertConfig, ModelConfig
-from sightline.model.registry import FAMILIES, family_of
-from sightline.runs.autosize import DatasetSize, build_model_config, choose_batch_tokens, resolve_training_settings
-from sightline.runs.examples import (
-    Examples,
-    Tokenizers,
-    find_labels,
-    open_corpus,
-    open_examples,
-    open_tokenizers,
-    uses_nsp,
-)
+from sightline.model.config import ModelConfig
+from sightline.model.interfaces import Seq2Seq
+from sightline.model.registry import FAMILIES, family_of, resolve
+from sightline.runs.autosize import build_model_config, choose_batch_tokens, resolve_training_settings
+from sightline.runs.examples import open_examples, open_tokenizers
 from sightline.runs.folder import encoded_folder, initial_snapshot
-from sightline.runs.recipe import Recipe, field_names
+from sightline.runs.recipe import Recipe
 from sightline.runs.validation import Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
+from sightline.tasks.task import TaskSettings
 from sightline.training.distributed import Rank
 from sightline.training.objective import Objective
 from sightline.training.optimizer import ExponentialMovingAverage, make_optimizer
@@ -52,6 +48,7 @@ class PreparedRun:
     state: TrainingState
     bundle: Bundle
     """The model in training, with everything that belongs in its folder."""
+    task_config: TaskConfig
     batch_source: BatchSource
     objective: Objective
     validator: Validator
@@ -63,33 +60,46 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     """Prepare a run; a resumed one keeps its tokenizers and labels."""
     root = encoded_folder(folder)
     with wait_for_lock(root):  # another run may be about to encode the same corpus
-        data = resolve_builtin(root, recipe.data)
+        settings = recipe.task_settings(resolve_builtin(root, recipe.data))
         init = bundle.load(initial_snapshot(folder)) if resume else load_init_model(recipe)
-        tokenizers, labels = open_tokenizers_and_labels(root, recipe, data, init, resume=resume)
-        examples = open_examples(root, recipe, limit_lengths(recipe, data, init), tokenizers, labels)
-    dataset_size = examples.train.measure(running_text=recipe.task.endswith("language-model"))
-    task_config = build_task_config(recipe, data, labels)
+        tokenizers, labels = open_tokenizers_and_labels(root, recipe, settings, init, resume=resume)
+        settings = replace(settings, data=limit_lengths(recipe, settings.data, init))
+        examples = open_examples(root, recipe, settings, tokenizers, labels)
+    task = recipe.task_row
+    dataset_size = examples.train.measure(running_text=task.running_text)
+    task_config = task.build_task_config(settings, labels)
     config = resolve_model_config(
-        recipe, dataset_size, tokenizers, task_config, init if recipe.model.init_from else None
+        recipe, settings, dataset_size, tokenizers, task_config, init if recipe.model.init_from else None
     )
     size = choose_batch_tokens(recipe, dataset_size, config)
     seed, window = early_setting(recipe, "seed"), early_setting(recipe, "bucket_window")
     rank_slice = RankSlice(BatchSettings(batch_tokens=size, bucket_window=window), seed, rank.index, rank.world_size)
-    batch_source = examples.batch_source(examples.train, config, rank_slice)
-    settings = resolve_training_settings(recipe, dataset_size, config, n_batches=len(batch_source.epoch(0)))
-    seed_everything(settings.seed)
+    make_batches = partial(task.batch_source, settings, tokenizers=tokenizers, max_length=config.max_length)
+    batch_source = make_batches(examples.train, rank_slice, training=True)
+    training = resolve_training_settings(recipe, dataset_size, config, n_batches=len(batch_source.epoch(0)))
+    seed_everything(training.seed)
     model, new_weights = build_initial_model(config, init)
-    seed_everything(settings.seed + rank.index)  # dropout differs between ranks, the initial weights do not
-    ema = ExponentialMovingAverage(model, decay=settings.ema_decay) if settings.ema_decay else None
-    state = TrainingState(model, make_optimizer(model, settings), ema, Progress(seed=settings.seed))
+    seed_everything(training.seed + rank.index)  # dropout differs between ranks, the initial weights do not
+    ema = ExponentialMovingAverage(model, decay=training.ema_decay) if training.ema_decay else None
+    state = TrainingState(model, make_optimizer(model, training), ema, Progress(seed=training.seed))
     trained = build_bundle(model, tokenizers, task_config, recipe.decoding)
     unsliced = RankSlice(BatchSettings(batch_tokens=size), seed)
-    valid = examples.batch_source(examples.valid, config, unsliced, training=False)
-    nsp_weight = masked_tokens_per_pair(recipe, examples, config.max_length) if uses_nsp(recipe) else 1.0
-    validator = Validator(trained, examples, valid, Objective(nsp_weight=nsp_weight), seed)
-    objective = Objective(settings.label_smoothing, nsp_weight=nsp_weight, r_drop=settings.r_drop)
+    valid = make_batches(examples.valid, unsliced, training=False)
+    from_data = task.objective_options(settings, examples.train, max_length=config.max_length)
+    validator = Validator(task, trained, examples, valid, Objective(**from_data), seed)
+    objective = Objective(training.label_smoothing, r_drop=training.r_drop, **from_data)
     return PreparedRun(
-        recipe, examples, dataset_size, settings, state, trained, batch_source, objective, validator, new_weights
+        recipe,
+        examples,
+        dataset_size,
+        training,
+        state,
+        trained,
+        task_config,
+        batch_source,
+        objective,
+        validator,
+        new_weights,
     )
 
 
@@ -111,40 +121,32 @@ def load_init_model(recipe: Recipe) -> Bundle | None:
 
 
 def open_tokenizers_and_labels(
-    root: Path, recipe: Recipe, data: DataSettings, init: Bundle | None, *, resume: bool
+    root: Path, recipe: Recipe, settings: TaskSettings, init: Bundle | None, *, resume: bool
 ) -> tuple[Tokenizers, Labels | None]:
     """Return tokenizers and labels: those of the initial model, or new ones from the data."""
+    task = recipe.task_row
     if init is None:
-        return open_tokenizers(root, recipe, open_corpus(recipe, data)), find_labels(recipe, data)
+        return open_tokenizers(root, recipe, task.open_corpus(settings)), task.find_labels(settings)
     if init.tokenizer is None:
         raise ModelFileError(recipe.model.init_from or "model", "has no tokenizer")
     tokenizers = Tokenizers(init.tokenizer, init.target_tokenizer, init.words)
     if not resume:
-        return tokenizers, find_labels(recipe, data)
+        return tokenizers, task.find_labels(settings)
     if init.task_config is None:
         raise SettingsError("the initial snapshot of the run does not name its task")
     return tokenizers, Labels(init.task_config.labels) if init.task_config.labels else None
 
 
 def limit_lengths(recipe: Recipe, data: DataSettings, init: Bundle | None) -> DataSettings:
-    """Limit data.max_length to what an encoder–decoder takes, if it has a limit."""
+    """Limit data.max_length to what the model takes of a source and of a target, if it has a limit."""
     limit = recipe.model_fields.get("max_length", recipe.preset_fields().get("max_length"))
-    if init is not None and limit is None:
-        limit = init.model.config.max_length
-    if not recipe.reads_pairs or not isinstance(limit, int):
+    if limit is None:
+        limit = FAMILIES[recipe.family].config.max_length if init is None else init.model.config.max_length
+    if not recipe.task_row.reads_pairs or not isinstance(limit, int):
         return data
-    return replace(data, max_length=max(1, min(data.max_length, limit - 1)))  # the start token comes before a target
-
-
-def build_task_config(recipe: Recipe, data: DataSettings, labels: Labels | None) -> TaskConfig:
-    """Return the task config of the model."""
-    return TaskConfig(
-        recipe.task,
-        languages=data.languages if recipe.task == "translation" else (),
-        labels=labels.names if labels else (),
-        per_word=recipe.task == "classification" and data.label_level == "token",
-        context_turns=data.context_turns,
-    )
+    # The start token comes before a target; a model without an encoder reads the source before that.
+    room = limit - 1 if resolve(FAMILIES[recipe.family].interface) is Seq2Seq else (limit - 1) // 2
+    return replace(data, max_length=max(1, min(data.max_length, room)))
 
 
 OVERRIDABLE = {"dropout", "attention_dropout", "heads"}
@@ -152,10 +154,18 @@ OVERRIDABLE = {"dropout", "attention_dropout", "heads"}
 
 
 def resolve_model_config(
-    recipe: Recipe, dataset_size: DatasetSize, tokenizers: Tokenizers, task_config: TaskConfig, init: Bundle | None
+    recipe: Recipe,
+    settings: TaskSettings,
+    dataset_size: DatasetSize,
+    tokenizers: Tokenizers,
+    task_config: TaskConfig,
+    init: Bundle | None,
 ) -> ModelConfig:
     """Return the config of the model to train."""
-    from_data = config_from_data(recipe, tokenizers, task_config)
+    from_data: dict[str, Any] = {"vocab_size": tokenizers.source.vocab_size}
+    if tokenizers.target is not None:
+        from_data["target_vocab_size"] = tokenizers.target.vocab_size
+    from_data |= recipe.task_row.config_fields(settings, task_config)
     if init is None:
         return build_model_config(recipe, dataset_size, **from_data)
     overridden = {name.removeprefix("model.") for name in recipe.overridden if name.startswith("model.")}
@@ -166,18 +176,6 @@ def resolve_model_config(
         )
     changes = {**{k: v for k, v in recipe.model_fields.items() if k in OVERRIDABLE}, **from_data}
     return replace(init.model.config, **{k: v for k, v in changes.items() if "vocab_size" not in k})
-
-
-def config_from_data(recipe: Recipe, tokenizers: Tokenizers, task_config: TaskConfig) -> dict[str, Any]:
-    """Return the config fields that the data decides."""
-    from_data: dict[str, Any] = {"vocab_size": tokenizers.source.vocab_size}
-    if tokenizers.target is not None:
-        from_data["target_vocab_size"] = tokenizers.target.vocab_size
-    if task_config.task == "classification":
-        from_data |= {"heads": (head_for(task_config),), "n_classes": max(1, len(task_config.labels))}
-    elif "heads" in field_names(FAMILIES[recipe.family].config):
-        from_data["heads"] = tuple(recipe.model_fields.get("heads", BertConfig.heads))  # type: ignore[arg-type]
-    return from_data
 
 
 def early_setting(recipe: Recipe, name: str) -> int:
@@ -217,10 +215,3 @@ def build_bundle(
         target_tokenizer=tokenizers.target,
         words=tokenizers.words,
     )
-
-
-def masked_tokens_per_pair(recipe: Recipe, examples: Examples, max_length: int | None) -> float:
-    """Return the mean number of masked tokens in a pair of sentences (`Objective.nsp_weight`)."""
-    lengths = examples.train.dataset.lengths[examples.train.selected, 0]
-    pair = min(2 * float(lengths.mean()), float(max_length or 512))
-    return max(1.0, recipe.masking.mask_rate * pair)

@@ -17,15 +17,15 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from sightline.bundle.contents import TASK_FAMILIES, TaskName, families_for
 from sightline.config import Checks, convert, from_mapping, one_of, unknown_name
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.masking import MaskingSettings
 from sightline.data.tokenizers.training import Kind
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
-from sightline.model.interfaces import Seq2Seq
-from sightline.model.registry import FAMILIES, PRESETS, resolve
+from sightline.model.registry import FAMILIES, PRESETS
+from sightline.tasks.registry import TASKS, families_for
+from sightline.tasks.task import Task, TaskSettings
 from sightline.training.settings import TrainingSettings
 
 Size = Literal["auto", "tiny", "small", "medium", "base"]
@@ -98,7 +98,7 @@ class Recipe:
     """The given settings, section by section, as plain values."""
 
     name: str
-    task: TaskName
+    task: str
     sections: Mapping[str, Mapping[str, object]]
     description: str = ""
     overridden: frozenset[str] = frozenset()
@@ -107,17 +107,23 @@ class Recipe:
     """Keys of [training] that were not set: a resumed run has them from its first start."""
 
     @property
+    def task_row(self) -> Task:
+        """What there is to know of the task."""
+        return TASKS[self.task]
+
+    def task_settings(self, data: DataSettings) -> TaskSettings:
+        """Return what the task reads of the recipe; `data` is its section with built-in corpora resolved."""
+        config = FAMILIES[self.family].config
+        heads = self.model_fields.get("heads", getattr(config, "heads", ()))
+        return TaskSettings(data, self.masking, tuple(cast("Iterable[str]", heads)))
+
+    @property
     def family(self) -> str:
         """The family of the model: the one that is set, or that of the preset, or the usual one of the task."""
         given, preset = (self.sections["model"].get(name) for name in ("family", "preset"))
         if isinstance(given, str):
             return given
-        return PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else TASK_FAMILIES[self.task]
-
-    @property
-    def reads_pairs(self) -> bool:
-        """Whether an example is a source and a target."""
-        return resolve(FAMILIES[self.family].interface) is Seq2Seq
+        return PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else self.task_row.default_family
 
     @property
     def data(self) -> DataSettings:
@@ -159,6 +165,8 @@ class Recipe:
 
     def with_values(self, values: Mapping[str, object]) -> "Recipe":
         """Return the recipe with some values replaced, by "section.key", and check it."""
+        if "model.family" in values and values["model.family"] != self.sections["model"].get("family"):
+            return self.with_family(values["model.family"]).with_values(values)  # the family decides what may be set
         sections = {name: dict(entries) for name, entries in self.sections.items()}
         for name, value in values.items():
             section, _, key = name.partition(".")
@@ -168,6 +176,17 @@ class Recipe:
             sections[section][key] = str(value) if isinstance(value, Path) else value
         return check_recipe(
             dataclasses.replace(self, sections=sections, overridden=self.overridden | frozenset(values))
+        )
+
+    def with_family(self, family: object) -> "Recipe":
+        """Return the recipe for a model of another family, without settings of its own family that this one lacks."""
+        model = {**self.sections["model"], "family": family}
+        changed = dataclasses.replace(self, sections={**self.sections, "model": model})
+        check_family(changed)
+        known = changed.field_types("model")
+        kept = {key: value for key, value in model.items() if key in known or f"model.{key}" in self.overridden}
+        return dataclasses.replace(
+            changed, sections={**self.sections, "model": kept}, overridden=self.overridden | {"model.family"}
         )
 
     def field_types(self, section: str) -> dict[str, Any]:
@@ -234,12 +253,12 @@ def build_recipe(entries: Mapping[str, object], *, name: str, where: str) -> Rec
     problems = [unknown_name(key, known, what="entry") for key in entries if key not in known]
     problems += [f"[{key}] must be a section" for key in SECTIONS if not isinstance(entries.get(key, {}), dict)]
     task = entries.get("task")
-    if task not in get_args(TaskName):
-        problems.append(f"task is {str(task)[:40]!r}, not {one_of(get_args(TaskName), task)}")
+    if task not in TASKS:
+        problems.append(f"task is {str(task)[:40]!r}, not {one_of(TASKS, task)}")
     if problems:
         raise SettingsError(f"{where}: {'; '.join(problems)}")
     sections = {key: cast("dict[str, object]", entries.get(key, {})) for key in SECTIONS}
-    recipe = Recipe(name, cast("TaskName", task), sections, str(entries.get("description", "")))
+    recipe = Recipe(name, str(task), sections, str(entries.get("description", "")))
     try:
         return check_recipe(recipe)
     except SettingsError as error:
@@ -295,7 +314,8 @@ def check_model(recipe: Recipe) -> None:
 
 def check_family(recipe: Recipe) -> None:
     """Reject a family that cannot do the task, or that is not the preset's."""
-    possible, preset, given = families_for(recipe.task), recipe.sections["model"].get("preset"), recipe.family
+    possible, preset = families_for(recipe.task_row), recipe.sections["model"].get("preset")
+    given = str(recipe.sections["model"].get("family") or recipe.family)
     if given not in FAMILIES:
         raise SettingsError(f"model.family: {unknown_name(given, FAMILIES, what='family')}, not {one_of(possible)}")
     of_preset = PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else given
@@ -310,6 +330,9 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
     """Return the recipe with all overrides applied; report all errors at once."""
     values: dict[str, object] = {}
     problems = []
+    overrides = list(overrides)
+    for family in (override.partition("=")[2] for override in overrides if override.startswith("model.family=")):
+        recipe = recipe.with_family(family)
     for override in overrides:
         try:
             name, value = parse_override(recipe, override)

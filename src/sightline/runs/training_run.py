@@ -11,7 +11,7 @@ from sightline.bundle import build_model_card
 from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
-from sightline.pipelines import Pipeline, load
+from sightline.pipelines import Pipeline
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
 from sightline.runs.messages import card_sections, log_estimate, log_introduction, log_summary
 from sightline.runs.prepare import PreparedRun, prepare
@@ -26,6 +26,7 @@ from sightline.runs.run_record import (
 )
 from sightline.runtime import StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
+from sightline.tasks import load
 from sightline.training import checkpoint
 from sightline.training.distributed import Rank, join_process_group
 from sightline.training.estimate import OverfitCheck, run_overfit_check
@@ -265,7 +266,7 @@ def build_trainer_context(
 
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
     """Save the current model with its card."""
-    sections = card_sections(run.examples, run.settings, run.state.progress, scores, result.samples)
+    sections = card_sections(run.recipe, run.examples, run.settings, run.state.progress, scores, result.samples)
     bundle.save(replace(run.bundle, card=build_card(run, run.state.model, sections)), folder / MODEL)
 
 
@@ -285,6 +286,8 @@ def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[
         saved = bundle.load(folder / MODEL)
         if final_scores := run.validator.final(saved):
             scores |= final_scores[0]
-            sections = card_sections(run.examples, run.settings, run.state.progress, scores, final_scores[1])
+            sections = card_sections(
+                run.recipe, run.examples, run.settings, run.state.progress, scores, final_scores[1]
+            )
             bundle.save(replace(saved, card=build_card(run, saved.model, sections)), folder / MODEL)
     return scores

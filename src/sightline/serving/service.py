@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import APIRouter
 
 from sightline.pipelines import Pipeline
-from sightline.serving.api.classify_fill import router as classify_fill_router
 from sightline.serving.api.libretranslate import router as libretranslate_router
 from sightline.serving.api.openai_generation import chat_router, completions_router
 from sightline.serving.api.openai_models import embeddings_router, models_router
 from sightline.serving.api.submit import LoadedModels, Submitter
+from sightline.serving.api.tasks import router as tasks_router
 from sightline.serving.api.trace import router as trace_router
 from sightline.serving.http.app import Application, create_app
 from sightline.serving.http.metrics import Metrics
@@ -24,7 +24,7 @@ ROUTERS = (
     chat_router,
     embeddings_router,
     libretranslate_router,
-    classify_fill_router,
+    tasks_router,
     trace_router,
 )
 """The routers of the API, each made for one submitter."""

@@ -48,7 +48,7 @@ def router(submitter: Submitter) -> Router:
 
     @routes.post("/studio-api/activations")
     async def activations(body: ActivationsBody, request: Request) -> Response:
-        model = submitter.models.get(body.model, Pipeline)
+        model = submitter.models.get(body.model)
         for name in ("source", "inputs"):
             submitter.check_length(model, len(getattr(body, name)), param=name)
         charge(request, len(body.source) + len(body.inputs))

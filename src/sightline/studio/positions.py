@@ -52,7 +52,7 @@ def router(submitter: Submitter) -> Router:
 
     @routes.post("/studio-api/positions")
     async def positions(body: PositionsBody) -> PositionEncodings:
-        pipeline = submitter.models.get(body.model, Pipeline)
+        pipeline = submitter.models.get(body.model)
         found = await submitter.call(
             (id(pipeline), "positions"), lambda many: [encode_positions(pipeline, n) for n in many], [body.n]
         )

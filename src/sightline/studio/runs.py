@@ -5,6 +5,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sightline.errors import ModelFileError
-from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
+from sightline.pipelines import Pipeline
 from sightline.runs.folder import MODEL, list_snapshots, pipeline_at
 from sightline.serving.api import Submitter
 from sightline.serving.http import Body, Problem, Router, charge
@@ -99,18 +100,17 @@ class Timelapse:
             raise Problem(
                 400, f"the text has {n_tokens:,} tokens; the limit is {MAX_TOKENS}", param="input", code="too_long"
             )
-        read: Any = request.input.split() if isinstance(model, Classifier) and model.per_word else request.input
-        return pack_bytes(model.trace(read, **options_for(model, request)))
+        return pack_bytes(model.trace(model.parse_input(request.input), **options_for(model, request)))
 
 
 def options_for(model: Pipeline, request: TimelapseRequest) -> dict[str, Any]:
     """Return the options of a trace."""
     options: dict[str, Any] = {"activations": ("*.weights",), "logit_lens": False, "limit": MAX_TRACE_BYTES}
-    if not isinstance(model, Translator | Chat | Generator):
+    if not model.generates:
         return {**options, "candidates": N_CANDIDATES_BERT}
     options |= {"candidates": N_CANDIDATES, "target": request.target}
     options |= {"do_sample": False, "max_new_tokens": min(request.max_tokens, model.generation.max_new_tokens)}
-    return {**options, "to": request.to} if isinstance(model, Translator) else options
+    return {**options, "to": request.to} if "to" in signature(model.trace).parameters else options
 
 
 def size_in_bytes(model: Pipeline) -> int:

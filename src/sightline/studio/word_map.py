@@ -161,7 +161,7 @@ def router(submitter: Submitter) -> Router:
 
     @lru_cache(maxsize=MAX_CACHED_MAPS)
     def word_map(key: MapKey) -> WordMap:
-        pipeline = submitter.models.get(key.model, Pipeline)
+        pipeline = submitter.models.get(key.model)
         words = key.words or pipeline.bundle.words
         if key.words:
             pipeline.word_vectors(key.words)  # raises InputError for what is not a word

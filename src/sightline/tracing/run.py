@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from sightline.bundle.contents import TaskName
 from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
 from sightline.decoding.interfaces import FinishReason
@@ -37,7 +36,7 @@ def run_trace(
     source: TokenizedText,
     target: TokenizedText = EMPTY_TEXT,
     inputs: TokenizedText = EMPTY_TEXT,
-    task: TaskName | None = None,
+    task: str | None = None,
     forced: bool = False,
     finish_reason: FinishReason | None = None,
     name: IdToText,

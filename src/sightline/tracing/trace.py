@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 
 from sightline import __version__
-from sightline.bundle.contents import TaskName
 from sightline.config import one_of
 from sightline.decoding.interfaces import FinishReason
 from sightline.errors import InputError
@@ -42,7 +41,7 @@ class Trace:
     """
 
     family: str
-    task: TaskName | None
+    task: str | None
     """The task the model was trained for, if known."""
     model: dict[str, Scalar]
     """The model settings (d_model, n_heads, pre_norm, …), as in config.json."""

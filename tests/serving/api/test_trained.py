@@ -7,9 +7,10 @@ import openai
 import pytest
 import torch
 
-from sightline.pipelines import Pipeline, load
+from sightline.pipelines import Pipeline
 from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
+from sightline.tasks import load
 
 from ..standing import standing
 from ..wire import PATIENCE, asking
@@ -110,7 +111,7 @@ def test_languages_are_those_of_the_model(http, models):
 
 def test_masks_are_filled_as_by_the_pipeline(http, models):
     text = "the old cat never [MASK] here ."
-    gaps = http.post("/fill", json={"input": text, "n": 3}).json()["data"][0]
+    gaps = http.post("/tasks/masked-language-model", json={"input": text, "n": 3}).json()["data"][0]
     wanted = models["bert"].fill(text, n=3)
     assert [[one["text"] for one in gap] for gap in gaps] == [[one.text for one in gap.candidates] for gap in wanted]
     probabilities = [one.probability for one in wanted[0].candidates]
@@ -119,7 +120,7 @@ def test_masks_are_filled_as_by_the_pipeline(http, models):
 
 def test_classes_are_predicted_as_trained(http, models):
     texts = ["the old cat never sleeps here .", "the gray dogs often bark outside ."]
-    found = http.post("/classify", json={"input": texts}).json()["data"]
+    found = http.post("/tasks/classification", json={"input": texts}).json()["data"]
     wanted = models["classes"].classify(texts)
     assert [one["label"] for one in found] == [one.label for one in wanted] == ["one", "many"]
     assert found[0]["probabilities"] == pytest.approx(wanted[0].probabilities, abs=1e-6)

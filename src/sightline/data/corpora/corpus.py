@@ -23,7 +23,15 @@ from pathlib import Path
 
 from sightline.data.corpora.files import Counts, display_path
 from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text, read_tsv
-from sightline.data.corpora.records import LISTS, SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TEXT, TURNS, Record
+from sightline.data.corpora.records import (
+    LISTS,
+    NOT_TEXT,
+    SOURCE_AND_TARGET,
+    SOURCE_TARGET_LANGUAGE,
+    TEXT,
+    TURNS,
+    Record,
+)
 from sightline.data.corpora.settings import DataSettings, Format, Part
 from sightline.errors import InputError, SettingsError
 
@@ -53,6 +61,13 @@ class Corpus:
             raise SettingsError(f"parallel files hold sources and targets, not {' and '.join(self.fields)}")
         if self.format == "tsv" and LISTS & set(self.fields) and self.fields != TURNS:
             raise SettingsError(f"{' and '.join(self.fields)} are lists: give them as JSONL, not as TSV")
+
+    @property
+    def text_fields(self) -> tuple[int, ...]:
+        """Which fields of its records are texts to tokenize: not labels, not names of languages."""
+        if self.fields == TURNS:
+            return (0, 1)  # a dialogue is read as a source and its reply
+        return tuple(number for number, name in enumerate(self.fields) if name not in NOT_TEXT)
 
     def _unsuitable_format(self) -> SettingsError:
         needed = "pairs" if self.fields == SOURCE_AND_TARGET else " and ".join(self.fields)

@@ -35,6 +35,8 @@ TURNS = ("turns",)
 
 LISTS = frozenset({"tokens", "labels", "turns"})
 """Fields that are lists of texts."""
+NOT_TEXT = frozenset({"label", "labels", "language"})
+"""Fields that are not tokenized."""
 
 
 MAX_LABELS = 10_000

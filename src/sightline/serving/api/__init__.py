@@ -4,7 +4,7 @@
     openai_generation  /v1/completions, /v1/chat/completions
     openai_models      /v1/models, /v1/embeddings
     libretranslate     /translate, /languages, /detect
-    classify_fill      /classify, /fill
+    tasks              /tasks/NAME: any task by its request fields
     trace              /trace
 
 Unknown fields are refused, not ignored, so that no client believes an option took effect that did not.

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from sightline.decoding import DecodingSettings
-from sightline.pipelines import Classifier, Generation, Translator
 from sightline.serving.api.submit import NO_MODEL, Submitter
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router, accepts_form
+
+if TYPE_CHECKING:
+    from sightline.pipelines import Classifier, Generation, Pipeline, Translator
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 AUTO = "auto"
@@ -63,12 +65,12 @@ class DetectedLanguage(BaseModel):
 def router(submitter: Submitter) -> Router:
     """Return the routes of translators and of language detection."""
     routes = Router(tags=["LibreTranslate"], responses=NO_MODEL)
-    known = list_languages(submitter.models.of_kind(Translator).values())
+    known = list_languages(submitter.models.at("/translate").values())
 
     @routes.post("/translate", summary="Translate", response_model_exclude_none=True)
     @accepts_form
     async def translate(body: TranslateBody, request: Request) -> TranslateResponse:
-        model = submitter.models.get(body.model, Translator)
+        model = submitter.models.get(body.model, path="/translate")
         to = check_language(model, body.target, param="target")
         if body.source != AUTO:
             check_language(model, body.source, param="source")
@@ -95,7 +97,7 @@ def router(submitter: Submitter) -> Router:
     return routes
 
 
-def list_languages(models: Iterable[Translator]) -> list[Language]:
+def list_languages(models: "Iterable[Pipeline]") -> list[Language]:
     """Return the languages of all models that name theirs."""
     found: dict[str, set[str]] = {}
     for model in models:
@@ -104,7 +106,7 @@ def list_languages(models: Iterable[Translator]) -> list[Language]:
     return [Language(code=code, name=language_name(code), targets=sorted(found[code])) for code in sorted(found)]
 
 
-def check_language(model: Translator, code: str, *, param: str) -> str | None:
+def check_language(model: "Translator", code: str, *, param: str) -> str | None:
     """Return a language the model supports; None for a model trained on one direction, which names no languages."""
     if not model.languages:
         if not LANGUAGE.fullmatch(code):
@@ -120,7 +122,7 @@ def check_language(model: Translator, code: str, *, param: str) -> str | None:
     return code
 
 
-def settings_for(model: Translator, submitter: Submitter, *, alternatives: int) -> DecodingSettings:
+def settings_for(model: "Translator", submitter: Submitter, *, alternatives: int) -> DecodingSettings:
     """Return the model's decoding settings, with a beam wide enough for the alternatives."""
     n_best = alternatives + 1
     submitter.limits.check("choices", n_best, param="alternatives")
@@ -130,7 +132,7 @@ def settings_for(model: Translator, submitter: Submitter, *, alternatives: int) 
     return model.settings(n_best=n_best, max_new_tokens=max_new_tokens, **beam)
 
 
-def build_response(found: list[list[Generation]], *, is_single: bool, alternatives: bool) -> TranslateResponse:
+def build_response(found: "list[list[Generation]]", *, is_single: bool, alternatives: bool) -> TranslateResponse:
     """Return the translations; a blank text stays empty."""
     best = [several[0].text if several else "" for several in found]
     others = [[one.text for one in several[1:]] for several in found]
@@ -139,11 +141,12 @@ def build_response(found: list[list[Generation]], *, is_single: bool, alternativ
     return TranslateResponse(translatedText=best, alternatives=others if alternatives else None)
 
 
-def find_detector(submitter: Submitter) -> Classifier:
+def find_detector(submitter: Submitter) -> "Classifier":
     """Return the model that detects languages: a classifier whose labels are all language codes."""
-    for model in submitter.models.of_kind(Classifier).values():
-        if not model.per_word and all(LANGUAGE.fullmatch(label) for label in model.labels):
-            return model
+    for model in submitter.models.models.values():
+        labels = getattr(model, "labels", ())
+        if labels and not getattr(model, "per_word", False) and all(map(LANGUAGE.fullmatch, labels)):
+            return model  # type: ignore[return-value]  # only classifiers have labels
     raise Problem(
         404,
         "no model of this server detects languages: serve a classifier whose labels are codes such as en, de",

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -13,12 +13,14 @@ from starlette.responses import Response, StreamingResponse
 
 from sightline.decoding import DecodingSettings, FinishReason
 from sightline.errors import RefusedError, SettingsError
-from sightline.pipelines import Chat, GenerationJob, Generator, Pipeline
 from sightline.serving.api.submit import NO_MODEL, Submitter
 from sightline.serving.http.problem import Problem, refusal
 from sightline.serving.http.routing import Body, Router
 from sightline.serving.http.settings import Limits
 from sightline.serving.scheduling.jobs import GenerationRequest
+
+if TYPE_CHECKING:
+    from sightline.pipelines import GenerationJob, GenerativePipeline
 
 OpenAIFinishReason = Literal["stop", "length"]
 
@@ -48,7 +50,9 @@ class DecodingFields(Body):
         """Return the stop sequences."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
-    def settings_for(self, pipeline: Pipeline, limits: Limits, *, max_tokens: int | None) -> DecodingSettings:
+    def settings_for(
+        self, pipeline: "GenerativePipeline", limits: Limits, *, max_tokens: int | None
+    ) -> DecodingSettings:
         """Return the model's decoding settings overridden by these; `max_tokens` is the request's own limit."""
         limits.check("choices", self.n or 1, param="n")
         limits.check("beams", self.beam_size or 1, param="beam_size")
@@ -60,7 +64,6 @@ class DecodingFields(Body):
             "top_k": self.top_k,
             "seed": self.seed,
             "beam_size": self.beam_size,
-            "n_best": self.n or 1,
             "stop": self.stops() or None,
             "max_new_tokens": min(max_tokens or pipeline.generation.max_new_tokens, limits.new_tokens),
         }
@@ -68,10 +71,7 @@ class DecodingFields(Body):
         if self.temperature == 0:
             overrides["do_sample"] = False
         try:
-            if isinstance(pipeline, Generator):
-                del overrides["n_best"]
-                return pipeline.resolve_settings(self.n or 1, overrides)
-            return pipeline.settings(**overrides)
+            return pipeline.resolve_settings(self.n or 1, overrides)
         except SettingsError as error:
             raise Problem(400, str(error), code="invalid_value") from None
 
@@ -110,7 +110,7 @@ class Usage(BaseModel):
     total_tokens: int
 
     @classmethod
-    def of(cls, jobs: Sequence[GenerationJob | None], *, completion_tokens: int | None = None) -> "Usage":
+    def of(cls, jobs: "Sequence[GenerationJob | None]", *, completion_tokens: int | None = None) -> "Usage":
         """Count the tokens of finished jobs; `completion_tokens` if they were counted while streaming."""
         done = [job for job in jobs if job is not None]
         prompt = sum(len(job.ids) for job in done)
@@ -170,7 +170,7 @@ def completions_router(submitter: Submitter) -> Router:
 
     @routes.post("/v1/completions", summary="Continue a prompt", response_model=Completion)
     async def completions(body: CompletionBody, request: Request) -> Completion | Response:
-        model = submitter.models.get(body.model, Generator)
+        model = submitter.models.get(body.model, path="/v1/completions")
         settings = body.settings_for(model, submitter.limits, max_tokens=body.max_tokens)
         prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
         jobs = await submitter.create_jobs(
@@ -289,7 +289,7 @@ def chat_router(submitter: Submitter) -> Router:
 
     @routes.post("/v1/chat/completions", summary="Reply to a conversation", response_model=ChatCompletion)
     async def chat(body: ChatBody, request: Request) -> ChatCompletion | Response:
-        model = submitter.models.get(body.model, Chat)
+        model = submitter.models.get(body.model, path="/v1/chat/completions")
         turns = merge_turns(body.messages)
         max_tokens = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
         settings = body.settings_for(model, submitter.limits, max_tokens=max_tokens)

@@ -1,15 +1,19 @@
 """/v1/models and /v1/embeddings: the models of the server, and texts as vectors."""
 
 import base64
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
 from sightline.serving.api.submit import NO_MODEL, Submitter, endpoint_of
 from sightline.serving.http.routing import Body, Router
+from sightline.tasks.registry import task_of
+from sightline.tasks.task import StudioView
+
+if TYPE_CHECKING:
+    from sightline.pipelines import Pipeline
 
 
 class Example(BaseModel):
@@ -32,6 +36,8 @@ class ModelCard(BaseModel):
     max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
     languages: list[str] = Field(description="Target languages, if the model has several.")
     example: Example = Field(description="An example input.")
+    generates: bool = Field(description="Whether the model generates text.")
+    view: StudioView = Field(description="How the studio shows the model.")
 
 
 class ModelList(BaseModel):
@@ -51,40 +57,25 @@ def models_router(submitter: Submitter) -> Router:
 
     @routes.get("/v1/models/{name}", summary="Describe a model")
     async def model(name: str) -> ModelCard:
-        return build_card(name, submitter.models.get(name, Pipeline))
+        return build_card(name, submitter.models.get(name))
 
     return routes
 
 
-def build_card(name: str, model: Pipeline) -> ModelCard:
+def build_card(name: str, model: "Pipeline") -> ModelCard:
     """Describe a model."""
+    task = task_of(model)
     return ModelCard(
         id=name,
-        task=model.task_config.task if model.task_config else None,
-        endpoint=endpoint_of(model)[1],
+        task=model.task,
+        endpoint=f"POST {endpoint_of(model).path}",
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
-        languages=list(model.languages) if isinstance(model, Translator) else [],
-        example=example_for(model),
+        languages=list(model.languages),
+        example=Example(**(task.example(model) if task else {"text": "What a day"})),
+        generates=task is not None and task.generates,
+        view=task.view if task else StudioView(),
     )
-
-
-EXAMPLES: dict[type[Pipeline], str] = {
-    Chat: "Hi how are you",
-    Generator: "Once",
-    Filler: "The [MASK] dog",
-    Classifier: "What a day",
-}
-"""An example input for each kind of model."""
-
-
-def example_for(model: Pipeline) -> Example:
-    """Return an example input for a model."""
-    if not isinstance(model, Translator):
-        return Example(text=EXAMPLES.get(type(model), "What a day"))
-    if len(model.languages) < 2:
-        return Example(text="Good morning")
-    return Example(text="March 14, 2026", to="de" if "de" in model.languages else model.languages[1])
 
 
 class EmbeddingBody(Body):
@@ -125,7 +116,7 @@ def embeddings_router(submitter: Submitter) -> Router:
 
     @routes.post("/v1/embeddings", summary="Embed texts")
     async def embeddings(body: EmbeddingBody, request: Request) -> EmbeddingList:
-        model = submitter.models.get(body.model, Pipeline)
+        model = submitter.models.get(body.model)
         texts = [body.input] if isinstance(body.input, str) else body.input
         vectors, n_tokens = await submitter.call_on_texts(
             request, model, "embed", lambda many: list(model.embed(many)), texts, param="input"

@@ -4,29 +4,23 @@ import asyncio
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
 from sightline.errors import RefusedError
-from sightline.pipelines import (
-    Chat,
-    Classifier,
-    Filler,
-    GenerationJob,
-    GenerativePipeline,
-    Generator,
-    Pipeline,
-    Translator,
-)
 from sightline.serving.http.app import charge
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.settings import Limits, overloaded
 from sightline.serving.scheduling.jobs import BatchedCall, BatchFunction, GenerationRequest
 from sightline.serving.scheduling.scheduler import QueueFullError, Scheduler, StoppedError
+from sightline.tasks.registry import task_of
+from sightline.tasks.task import Task
+
+if TYPE_CHECKING:
+    from sightline.pipelines import GenerationJob, GenerativePipeline, Pipeline
 
 MODEL_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-SomePipeline = TypeVar("SomePipeline", bound=Pipeline)
 Result = TypeVar("Result")
 
 NO_MODEL: dict[int | str, dict[str, Any]] = {
@@ -34,25 +28,33 @@ NO_MODEL: dict[int | str, dict[str, Any]] = {
 }
 """The additional response of every route that uses a model."""
 
-ENDPOINTS = {
-    Translator: ("translates", "POST /translate"),
-    Chat: ("replies to conversations", "POST /v1/chat/completions"),
-    Generator: ("continues prompts", "POST /v1/completions"),
-    Filler: ("fills masks", "POST /fill"),
-    Classifier: ("classifies", "POST /classify"),
-}
-"""What each kind of model does, and its endpoint."""
+
+class Endpoint(NamedTuple):
+    """What a model does, and where."""
+
+    does: str
+    path: str
 
 
-def endpoint_of(model: Pipeline) -> tuple[str, str]:
-    """Return what a model does, and its endpoint; all models compute embeddings."""
-    return ENDPOINTS.get(type(model), ("computes embeddings", "POST /v1/embeddings"))
+EMBEDDINGS = Endpoint("computes embeddings", "/v1/embeddings")
+"""That of a model without a task; all others have it too."""
+
+
+def generic_endpoint(task: Task) -> str:
+    """Return the path at which any task is served by its own request fields."""
+    return f"/tasks/{task.name}"
+
+
+def endpoint_of(model: "Pipeline") -> Endpoint:
+    """Return what a model does, and its endpoint: one that clients exist for, or the generic one."""
+    task = task_of(model)
+    return EMBEDDINGS if task is None else Endpoint(task.does, task.endpoint or generic_endpoint(task))
 
 
 class LoadedModels:
     """The models by id. Requests give an id, never a path."""
 
-    def __init__(self, models: Mapping[str, Pipeline]) -> None:
+    def __init__(self, models: "Mapping[str, Pipeline]") -> None:
         for name in models:
             if not MODEL_ID.fullmatch(name):
                 raise RefusedError(
@@ -60,29 +62,37 @@ class LoadedModels:
                 )
         self.models = dict(models)
 
-    def get(self, name: str | None, kind: type[SomePipeline]) -> SomePipeline:
-        """Return the model with this id, which must be of this kind; without an id, the only one of this kind."""
+    def get(self, name: str | None, *, path: str | None = None, task: Task | None = None) -> Any:
+        """Return the pipeline with this id; without an id, the only one that suits.
+
+        It must be used at this `path`, or be of this `task`; without either, any will do.
+        """
         if name is None:
-            return self._only(kind)
+            return self._only(path, task)
         if name not in self.models:
             raise Problem(404, "model not found: GET /v1/models lists the models", code="model_not_found")
         model = self.models[name]
-        if not isinstance(model, kind):
+        if not suits(model, path, task):
             does, where = endpoint_of(model)
-            raise Problem(400, f"model: this one {does}: use {where}", param="model", code="wrong_kind_of_model")
+            raise Problem(400, f"model: this one {does}: use POST {where}", param="model", code="wrong_kind_of_model")
         return model
 
-    def of_kind(self, kind: type[SomePipeline]) -> dict[str, SomePipeline]:
-        """Return the models of one kind, by id."""
-        return {name: model for name, model in self.models.items() if isinstance(model, kind)}
+    def at(self, path: str) -> "dict[str, Pipeline]":
+        """Return the models that are used at an endpoint, by id."""
+        return {name: model for name, model in self.models.items() if suits(model, path, None)}
 
-    def _only(self, kind: type[SomePipeline]) -> SomePipeline:
-        found = list(self.of_kind(kind).values())
+    def _only(self, path: str | None, task: Task | None) -> "Pipeline":
+        found = [model for model in self.models.values() if suits(model, path, task)]
         if len(found) == 1:
             return found[0]
         if found:
             raise Problem(400, "model is required: several models support this", param="model", code="which_model")
         raise Problem(404, "no model of this server supports this: GET /v1/models lists them", code="model_not_found")
+
+
+def suits(model: "Pipeline", path: str | None, task: Task | None) -> bool:
+    """Tell whether a model is used at this path and is of this task; None: whatever it is."""
+    return (path is None or endpoint_of(model).path == path) and (task is None or task_of(model) is task)
 
 
 def model_id(folder: Path, taken: Mapping[str, object]) -> str:
@@ -107,8 +117,8 @@ class Submitter:
         self.models, self.scheduler, self.limits = models, scheduler, limits
 
     async def create_jobs(
-        self, pipeline: Pipeline, create: Callable[[Any], GenerationJob | None], texts: Sequence[Any], *, param: str
-    ) -> list[GenerationJob | None]:
+        self, pipeline: "Pipeline", create: "Callable[[Any], GenerationJob | None]", texts: Sequence[Any], *, param: str
+    ) -> "list[GenerationJob | None]":
         """Return the job of each text; refuse too many texts and too long ones."""
         self.check_inputs(texts, param=param)
         jobs = [await run_off_loop(create, text) for text in texts]
@@ -120,8 +130,8 @@ class Submitter:
     def generate(
         self,
         request: Request,
-        pipeline: GenerativePipeline,
-        jobs: Sequence[GenerationJob | None],
+        pipeline: "GenerativePipeline",
+        jobs: "Sequence[GenerationJob | None]",
         *,
         streams: bool = False,
     ) -> GenerationRequest:
@@ -140,7 +150,7 @@ class Submitter:
     async def call_on_texts(
         self,
         request: Request,
-        pipeline: Pipeline,
+        pipeline: "Pipeline",
         key: Hashable,
         function: BatchFunction,
         texts: Sequence[Any],
@@ -168,7 +178,7 @@ class Submitter:
             raise Problem(400, f"{param} is empty: give at least one text", param=param, code="invalid_value")
         self.limits.check("inputs", len(texts), param=param)
 
-    def check_length(self, pipeline: Pipeline, n_tokens: int, *, param: str) -> None:
+    def check_length(self, pipeline: "Pipeline", n_tokens: int, *, param: str) -> None:
         """Refuse more tokens than the model takes, or the server allows."""
         allowed = self.limits.prompt_tokens or pipeline.max_length or DEFAULT_MAX_PROMPT_TOKENS
         if n_tokens > allowed:

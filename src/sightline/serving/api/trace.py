@@ -1,23 +1,25 @@
 """/trace: a model's activations for a text, as JSON, as bytes for the drawing, or as safetensors."""
 
-from typing import Annotated, Any, Literal
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 from safetensors.numpy import save
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.pipelines import Chat, Classifier, Generator, Pipeline, Translator
+from sightline.errors import InputError
 from sightline.serving.api.submit import NO_MODEL, Submitter, run_off_loop
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router
-from sightline.tracing import Trace
-from sightline.tracing.page import pack_bytes
+
+if TYPE_CHECKING:
+    from sightline.pipelines import Pipeline
+    from sightline.tracing import Trace
 
 MAX_TRACE_BYTES = 64 << 20
 MAX_NAMES = 200
 MAX_TEXTS = 1_000
-PAIR = 2
 OCTET_STREAM = "application/octet-stream"
 
 
@@ -67,7 +69,7 @@ def router(submitter: Submitter) -> Router:
 
     @routes.post("/trace", summary="Trace a model", response_class=Response, responses=documented)
     async def trace(body: TraceBody, request: Request) -> Response:
-        model = submitter.models.get(body.model, Pipeline)
+        model = submitter.models.get(body.model)
         submitter.limits.check("beams", body.beam_size or 1, param="beam_size")
         submitter.limits.check("new_tokens", body.max_tokens or 1, param="max_tokens")
         options = options_for(model, body)
@@ -80,24 +82,16 @@ def router(submitter: Submitter) -> Router:
     return routes
 
 
-async def parse_input(model: Pipeline, given: str | list[str]) -> str | list[str]:
+async def parse_input(model: "Pipeline", given: str | list[str]) -> Any:
     """Return the input in the form the model takes; refuse several texts if it takes one."""
-    if isinstance(model, Classifier) and model.per_word:
-        given = given if isinstance(given, str) else " ".join(given)
-        return given.split()
-    if isinstance(given, str):
-        return given
-    if isinstance(model, Chat):
-        source = await run_off_loop(model.source_text, given)  # drops old turns, which then do not count as too long
-        return source.split("\n")
-    if isinstance(model, Classifier) and len(given) == PAIR:
-        return given
-    raise Problem(400, "input: this model takes one text", param="input", code="invalid_value")
+    try:
+        return await run_off_loop(model.parse_input, given)
+    except InputError as error:
+        raise Problem(400, f"input: {error.reason}", param="input", code="invalid_value") from None
 
 
-def options_for(model: Pipeline, body: TraceBody) -> dict[str, Any]:
+def options_for(model: "Pipeline", body: TraceBody) -> dict[str, Any]:
     """Return the options of the trace; refuse those this kind of model does not have."""
-    generates = isinstance(model, Translator | Chat | Generator)
     names = [
         "candidates",
         "heads",
@@ -110,20 +104,22 @@ def options_for(model: Pipeline, body: TraceBody) -> dict[str, Any]:
     ]
     options = {name: getattr(body, name) for name in names}
     of_generation = {"beam_size": body.beam_size, "max_new_tokens": body.max_tokens, "target": body.target}
-    if isinstance(model, Translator):
+    if "to" in signature(model.trace).parameters:
         options["to"] = body.to
     elif body.to is not None:
         raise Problem(400, "to: this model does not translate", param="to", code="invalid_value")
     given: dict[str, Any] = {name: value for name, value in of_generation.items() if value is not None}
-    if given and not generates:
+    if given and not model.generates:
         raise Problem(400, "beam_size, max_tokens and target: this model does not generate text", code="invalid_value")
     if body.beam_size is not None:
         given["do_sample"] = False
     return {**options, **given, "limit": MAX_TRACE_BYTES}
 
 
-def encode_trace(trace: Trace, form: str) -> bytes:
+def encode_trace(trace: "Trace", form: str) -> bytes:
     """Return a trace in the requested format."""
+    from sightline.tracing.page import pack_bytes
+
     if form == "json":
         return trace.to_json(packed=True).encode("utf-8")
     if form == "drawing":

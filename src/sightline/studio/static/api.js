@@ -93,3 +93,8 @@ function askForKey(wrong) {
   });
   return keyDialog;
 }
+
+/** The path at which a model is used, from its card. */
+export function endpointOf({ endpoint }) {
+  return endpoint.replace("POST ", "");
+}

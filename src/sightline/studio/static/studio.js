@@ -8,16 +8,16 @@ import { fetchBytes, fetchJson, stream } from "./api.js";
 import { hasRuns } from "./runs_enabled.js";
 import { current, link, urlParams } from "./url_state.js";
 
-const hasEndpoint = (path) => ({ endpoint }) => endpoint === `POST ${path}`;
+const isMadeFor = (tab) => ({ view }) => view.tab === tab; // each task names the view made for it
 
 /** All views, in the order of the header, where they are, and the models that each supports. */
 const views = [
   { name: "watch", folder: "watch", title: "Watch", supports: () => true },
   { name: "walk", folder: "walk", title: "Walk through", supports: () => true },
-  { name: "write", folder: "write", title: "Write", supports: hasEndpoint("/v1/completions") },
-  { name: "chat", folder: "write", title: "Chat", supports: hasEndpoint("/v1/chat/completions") },
-  { name: "fill", folder: "write", title: "Fill", supports: hasEndpoint("/fill") },
-  { name: "classify", folder: "write", title: "Classify", supports: hasEndpoint("/classify") },
+  { name: "write", folder: "write", title: "Write", supports: isMadeFor("write") },
+  { name: "chat", folder: "write", title: "Chat", supports: isMadeFor("chat") },
+  { name: "fill", folder: "write", title: "Fill", supports: isMadeFor("fill") },
+  { name: "classify", folder: "write", title: "Classify", supports: isMadeFor("classify") },
   { name: "positions", folder: "positions", title: "Positions", supports: () => true },
   { name: "words", folder: "words", title: "Words", supports: () => true },
   { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns },

@@ -3,6 +3,7 @@
 import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { quote, short, visible } from "/page/text.js";
+import { endpointOf } from "../api.js";
 import { bars, errorLine, loadStyles, watchLink } from "../view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
@@ -32,7 +33,7 @@ export function mount(host, { model, fetchJson, params }) {
     if (first.value.trim() === "") return fill(found);
     const given = alone ? { input: first.value } : { pairs: [[first.value, second.value]] };
     return attempt(async () => {
-      const { data: [one] } = await fetchJson("/classify", { model: model.id, ...given }, { signal });
+      const { data: [one] } = await fetchJson(endpointOf(model), { model: model.id, ...given }, { signal });
       if (signal.aborted) return;
       const words = Array.isArray(one);
       pair.hidden = words;

@@ -2,6 +2,7 @@
 
 import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
+import { endpointOf } from "../api.js";
 import { undoHistory } from "../inputs.js";
 import { bars, errorLine, loadStyles, watchLink } from "../view_parts.js";
 
@@ -43,7 +44,7 @@ export function mount(host, { model, fetchJson, params }) {
     const { signal } = asked;
     if (!area.value.includes(MASK)) return fill(found, element("p", { class: "explanation" }, `The text has no mask: place the cursor where a word is missing and insert ${MASK}.`));
     return attempt(async () => {
-      const { data: [gaps] } = await fetchJson("/fill", { model: model.id, input: area.value, n: N_CANDIDATES }, { signal });
+      const { data: [gaps] } = await fetchJson(endpointOf(model), { model: model.id, input: area.value, n: N_CANDIDATES }, { signal });
       if (signal.aborted) return;
       const whole = element("div", { class: "view" }, element("div", { class: "gaps" }, ...gaps.map((gap, number) => drawn(gap, number, gaps.length))));
       whole.append(saveButton("fill", whole, () => gaps));

@@ -1,4 +1,4 @@
-"""/classify, /fill and /trace, against small models of every kind."""
+"""/tasks/NAME and /trace, against small models of every kind."""
 
 import base64
 
@@ -9,27 +9,27 @@ from safetensors.numpy import load
 
 def test_texts_and_pairs_are_classified(http, models):
     texts = ["the cat", "a dog ran"]
-    answer = http.post("/classify", json={"input": texts, "model": "classes"}).json()["data"]
+    answer = http.post("/tasks/classification", json={"input": texts, "model": "classes"}).json()["data"]
     assert [one["label"] for one in answer] == [one.label for one in models["classes"].classify(texts)]
     assert answer[0]["probabilities"] == pytest.approx(models["classes"].classify(texts)[0].probabilities)
-    pair = http.post("/classify", json={"pairs": [texts], "model": "classes"}).json()["data"]
+    pair = http.post("/tasks/classification", json={"pairs": [texts], "model": "classes"}).json()["data"]
     assert pair[0]["label"] == models["classes"].classify([("the cat", "a dog ran")])[0].label
 
 
 def test_words_are_classified(http, models):
-    answer = http.post("/classify", json={"input": "the cat sat", "model": "tags"}).json()["data"]
+    answer = http.post("/tasks/classification", json={"input": "the cat sat", "model": "tags"}).json()["data"]
     assert [one["word"] for one in answer[0]] == ["the", "cat", "sat"]
     assert [one["label"] for one in answer[0]] == [one.label for one in models["tags"].tag(["the", "cat", "sat"])]
-    refused = http.post("/classify", json={"pairs": [["a", "b"]], "model": "tags"})
+    refused = http.post("/tasks/classification", json={"pairs": [["a", "b"]], "model": "tags"})
     assert refused.status_code == 400
 
 
 def test_masks_are_filled(http, models):
     text = "the [MASK] sat on the [MASK]"
-    answer = http.post("/fill", json={"input": text, "n": 3}).json()["data"]
+    answer = http.post("/tasks/masked-language-model", json={"input": text, "n": 3}).json()["data"]
     wanted = models["bert"].fill(text, n=3)
     assert [[c["text"] for c in mask] for mask in answer[0]] == [[c.text for c in mask.candidates] for mask in wanted]
-    assert "no mask" in http.post("/fill", json={"input": "the cat"}).json()["error"]["message"]
+    assert "no mask" in http.post("/tasks/masked-language-model", json={"input": "the cat"}).json()["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["phrases", "talk", "gpt", "bert", "classes", "tags"])

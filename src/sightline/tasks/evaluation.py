@@ -1,0 +1,60 @@
+"""Score a model on a test set, by the metrics of its task."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sightline.errors import InputError
+from sightline.tasks.loading import load
+from sightline.tasks.registry import task_of
+from sightline.tasks.task import EvaluationOptions
+
+if TYPE_CHECKING:
+    from sightline.evaluation.report import Report
+    from sightline.pipelines.pipeline import Pipeline
+
+BleuTokenizer = Literal["13a", "none", "intl", "zh", "char"]
+DocumentEnd = Literal["blank", "line", "file"]
+
+
+def evaluate(
+    model: "Pipeline | Path | str",
+    *,
+    source: Path | str | None = None,
+    target: Path | str | None = None,
+    tsv: Path | str | None = None,
+    text: Path | str | None = None,
+    dialogues: Path | str | None = None,
+    labeled: Path | str | None = None,
+    columns: tuple[str, ...] = (),
+    pair: bool = False,
+    limit: int | None = None,
+    to: str | None = None,
+    from_: str | None = None,
+    tokenize: BleuTokenizer | None = None,
+    documents: DocumentEnd | None = None,
+    context: int | None = None,
+    **decoding: Any,
+) -> "Report":
+    """Score a model, or the one in a folder, on one test set: a file of the kind its task has.
+
+    `source` and `target` or `tsv` for translation (BLEU, chrF), `dialogues` for chat (perplexity), `text` for language
+    models (perplexity, bits per character) and masked words (accuracy), `labeled` for classification (accuracy, F1).
+    `decoding` overrides decoding settings (`beam_size=4`).
+    """
+    from sightline.evaluation.evaluation_set import EvaluationSet
+
+    options = EvaluationOptions(to, from_, tokenize, documents, context, decoding)
+    examples = EvaluationSet.of(
+        {"source": source, "target": target, "tsv": tsv, "text": text, "dialogues": dialogues, "labeled": labeled},
+        columns=columns,
+        pair=pair,
+        limit=limit,
+        options={**vars(options), **decoding},
+    )
+    pipeline = load(model) if isinstance(model, Path | str) else model
+    task = task_of(pipeline)
+    kinds = task.evaluation_sets if task else ()
+    if task is None or examples.kind not in kinds:
+        advice = f"give {' or '.join(kinds)}" if kinds else "it has no head that could be scored"
+        raise InputError(f"not for this model: {advice}", option=examples.kind)
+    return task.evaluate(pipeline, examples, options)

@@ -1,0 +1,47 @@
+"""Open a model folder as the pipeline for its task."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightline.config import one_of
+from sightline.errors import ModelFileError
+from sightline.model.registry import family_of, resolve
+from sightline.tasks.registry import TASKS, families_for, infer_task
+
+if TYPE_CHECKING:
+    from sightline.bundle.contents import Bundle
+    from sightline.pipelines.pipeline import Pipeline
+
+
+def load(folder: Path | str) -> "Pipeline":
+    """Open a model folder or a run folder as the pipeline for its task."""
+    from sightline import bundle
+
+    folder = Path(folder)
+    loaded = bundle.load(folder)
+    if problems := find_task_mismatches(loaded):
+        raise ModelFileError(bundle.find_model_folder(folder) / "config.json", problems[0])
+    return pipeline_for(loaded, folder=folder)
+
+
+def pipeline_for(bundle: "Bundle", *, folder: Path | None = None) -> "Pipeline":
+    """Return the pipeline for a model's task, or, where none is stated, for its interface and heads."""
+    config = bundle.task_config
+    task = TASKS[config.task] if config else infer_task(bundle.model.config)
+    kind: type[Pipeline] = resolve(task.pipeline if task else "sightline.pipelines.pipeline:Pipeline")
+    return kind(bundle, folder=folder)
+
+
+def find_task_mismatches(bundle: "Bundle") -> list[str]:
+    """Return why a model cannot do the task that its folder names."""
+    task_config, config = bundle.task_config, bundle.model.config
+    if task_config is None:
+        return []
+    if task_config.task not in TASKS:
+        known = one_of(TASKS, task_config.task)
+        return [f"has the task {task_config.task!r}, which this Sightline does not know: it knows {known}"]
+    task = TASKS[task_config.task]
+    found, possible = family_of(config).name, families_for(task)
+    if found not in possible:
+        return [f"has the task {task.name}, which needs the architecture {' or '.join(possible)}, not {found}"]
+    return task.find_mismatches(task_config, config)

@@ -1,0 +1,271 @@
+"""What a task is: everything that other layers need to know of it, in one row.
+
+Rows are plain data, lazy references (`module:name`) and methods that import what they need when they are called: a
+server's front process or a command's help reads them without loading torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sightline.bundle.contents import TaskConfig
+from sightline.errors import SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sightline.data.corpora.corpus import Corpus
+    from sightline.data.corpora.records import Labels
+    from sightline.data.corpora.settings import DataSettings, Part
+    from sightline.data.datasets.batch_source import BatchSource, RankSlice
+    from sightline.data.datasets.encoded_dataset import EncodedDataset
+    from sightline.data.datasets.encoding import Encoder
+    from sightline.data.datasets.examples import Split, Tokenizers
+    from sightline.data.datasets.masking import MaskingSettings
+    from sightline.decoding.settings import DecodingSettings
+    from sightline.evaluation.evaluation_set import EvaluationSet
+    from sightline.evaluation.report import Report
+    from sightline.model.config import ModelConfig
+    from sightline.pipelines.generation import GenerationJob
+    from sightline.tasks.validation import Validation
+    from sightline.training.metrics import ValidationResult
+    from sightline.training.report import Sample
+    from sightline.training.state import Metric
+
+REQUIRED = object()
+"""The default of a request field that must be given."""
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """A field of a request to a model of this task, besides `model` and, where text is generated, decoding options."""
+
+    name: str
+    type: Any
+    description: str
+    default: Any = REQUIRED
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+TEXTS = RequestField("input", str | list[str], "A text, or several.")
+"""The input of most tasks."""
+
+
+@dataclass(frozen=True)
+class GeneratedText:
+    """One of the texts generated for an input, best first."""
+
+    text: str
+    score: float
+    """Log-probability under the length penalty."""
+    log_probability: float
+    finish_reason: Literal["eos", "length", "stop"]
+
+
+@dataclass(frozen=True)
+class StudioView:
+    """How the studio shows a task."""
+
+    tab: str | None = None
+    """The view made for this task (write, chat, fill, classify), beside those that every model has."""
+    label: str = "Text"
+    """What the input is called."""
+    verb: str = "Run"
+    """What the button says."""
+    extra_input: Literal["turns", "pair"] | None = None
+    """Input besides the text: earlier turns of a conversation, or the second text of a pair."""
+    beam: int = 4
+    """Beam size at first, where text is generated."""
+    asks_length: bool = False
+    """Whether the user chooses how much is generated: the text has no end of its own."""
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What a task reads of a recipe."""
+
+    data: "DataSettings"
+    masking: "MaskingSettings"
+    heads: tuple[str, ...] = ()
+    """The heads that the recipe gives the model, if its family has any."""
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How to score a model, where the task has a choice."""
+
+    to: str | None = None
+    from_: str | None = None
+    tokenize: Any = None
+    documents: Any = None
+    context: int | None = None
+    decoding: Mapping[str, object] = field(default_factory=dict)
+
+
+class Task:
+    """A task. `register` (`tasks/registry.py`) adds one; a subclass overrides what differs from the defaults here."""
+
+    name: str
+    """As in recipes, config.json and the API."""
+    does: str
+    """What a model of it does, in a sentence about it."""
+    interfaces: tuple[str, ...]
+    """Protocols of `sightline.model.interfaces` whose models can do it, the usual one first."""
+    default_family: str
+    pipeline: str
+    """The pipeline, as `module:name`."""
+    command: str = "embed"
+    """The command that uses such a model."""
+    endpoint: str = ""
+    """The endpoint made for it (OpenAI's, LibreTranslate's); empty: the generic one."""
+    generates: bool = False
+    """Whether a model of it generates text: then it has decoding settings, a beam, and a target that can be forced."""
+    heads: tuple[str, ...] = ()
+    """Heads of which a model with heads needs one."""
+    config_entries: tuple[str, ...] = ()
+    """Entries of `TaskConfig` that it uses."""
+    running_text: bool = False
+    """Whether examples are blocks of running text."""
+    reads_pairs: bool = False
+    """Whether an example is a source and a target."""
+    evaluation_sets: tuple[str, ...] = ()
+    """The test sets it can be scored on: options of `sightline evaluate`."""
+    request: tuple[RequestField, ...] = (TEXTS,)
+    view: StudioView = StudioView()
+
+    # From files to batches
+
+    def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
+        """Return the fields of a record: one of the tuples of `data/corpora/records.py`."""
+        raise NotImplementedError
+
+    def open_corpus(self, settings: TaskSettings, part: "Part" = "train") -> "Corpus":
+        """Open the training or validation corpus."""
+        from sightline.data.corpora.corpus import Corpus
+
+        return Corpus(settings.data, self.record_fields(settings.data), part)
+
+    def find_labels(self, settings: TaskSettings) -> "Labels | None":  # noqa: ARG002 - most tasks have none
+        """Return the labels of the training set; None if the task has no labels."""
+        return None
+
+    def build_encoder(self, settings: TaskSettings, tokenizers: "Tokenizers", labels: "Labels | None") -> "Encoder":
+        """Return the encoder from records to ids."""
+        raise NotImplementedError
+
+    def hold_out(self, settings: TaskSettings, dataset: "EncodedDataset", *, seed: int) -> "NDArray[np.bool_]":  # noqa: ARG002
+        """Return which examples to hold out for validation."""
+        from sightline.data.datasets.splits import hold_out
+
+        return hold_out(dataset.keys, seed=seed)
+
+    def batch_source(
+        self,
+        settings: TaskSettings,
+        split: "Split",
+        rank_slice: "RankSlice",
+        *,
+        tokenizers: "Tokenizers",
+        max_length: int | None,
+        training: bool,
+    ) -> "BatchSource":
+        """Return the batches of a split; `max_length` is that of the model."""
+        raise NotImplementedError
+
+    # The model
+
+    def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:  # noqa: ARG002
+        """Return what the model folder says of the task."""
+        return TaskConfig(self.name)
+
+    def head(self, task_config: TaskConfig) -> str | None:  # noqa: ARG002
+        """Return the head that a model with heads needs; None if it needs none."""
+        return self.heads[0] if self.heads else None
+
+    def suits(self, config: "ModelConfig") -> bool:
+        """Tell whether a model of the right interface has a head for the task."""
+        return not self.heads or bool(set(self.heads) & set(getattr(config, "heads", self.heads)))
+
+    def config_fields(self, settings: TaskSettings, task_config: TaskConfig) -> dict[str, Any]:  # noqa: ARG002
+        """Return the fields of the model's config that the task decides."""
+        return {"heads": settings.heads} if settings.heads else {}
+
+    def find_mismatches(self, task_config: TaskConfig, config: "ModelConfig") -> list[str]:
+        """Return why a model of the right family cannot do the task all the same."""
+        unused = [name for name in vars(task_config) if name not in ("task", *self.config_entries)]
+        default = TaskConfig(self.name)
+        problems = [
+            f"has {name}, which are not for the task {self.name}"
+            for name in unused
+            if getattr(task_config, name) != getattr(default, name)
+        ]
+        head = self.head(task_config)
+        if head is not None and head not in getattr(config, "heads", (head,)):
+            problems.append(f"has the task {self.name}, but the model has no head {head}")
+        return problems
+
+    def objective_options(self, settings: TaskSettings, train: "Split", *, max_length: int | None) -> dict[str, float]:  # noqa: ARG002
+        """Return settings of the objective that the data decides."""
+        return {}
+
+    # Scores
+
+    def validate(self, validation: "Validation") -> "ValidationResult":
+        """Score the model on the validation set, during training."""
+        raise NotImplementedError
+
+    def score_final(
+        self,
+        validation: "Validation",  # noqa: ARG002
+        settings: "DecodingSettings",  # noqa: ARG002
+    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
+        """Score the best model once more at the end of a run; None if `validate` has said everything."""
+        return None
+
+    def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
+        """Score a model on a test set, one of `evaluation_sets`."""
+        raise NotImplementedError
+
+    # Use
+
+    def next_command(self, folder: Path, task_config: TaskConfig) -> str:  # noqa: ARG002
+        """Return the command that uses a trained model."""
+        return f'sightline {self.command} {folder} "…"'
+
+    def example(self, pipeline: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Return an example input: the text, and what else a request needs."""
+        return {"text": "What a day"}
+
+    def example_request(self, pipeline: Any) -> dict[str, Any]:
+        """Return the body of an example request to `endpoint`, without `model`."""
+        return {"input": self.example(pipeline)["text"]}
+
+    def read_request(self, pipeline: Any, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:  # noqa: ARG002
+        """Return the inputs that a request names and the options for all of them."""
+        given = values.pop("input")
+        return [given] if isinstance(given, str) else given, values
+
+    def result_type(self) -> Any:
+        """Return the type of the result for one input: dataclasses, lists and plain values, which become JSON."""
+        return list[GeneratedText]
+
+    def answer(self, pipeline: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        """Return the result for each input; not used where text is generated."""
+        raise NotImplementedError
+
+    def create_job(
+        self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any
+    ) -> "GenerationJob | None":
+        """Create the job of generating the text for one input; None if there is nothing to generate."""
+        job: GenerationJob | None = pipeline.create_job(given, settings, **options)
+        return job
+
+
+def require_length(max_length: int | None) -> int:
+    """Return the maximum length of a model that cuts text into blocks of it."""
+    if max_length is None:
+        raise SettingsError("model.max_length must be set: this task cuts text into blocks of that length")
+    return max_length

@@ -1,0 +1,129 @@
+"""Translation: a source sentence in, a target sentence out, with a multilingual model into the language asked for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.bundle.contents import TaskConfig
+from sightline.tasks.pairs import Pair, PairTask, sample_pairs
+from sightline.tasks.task import TEXTS, EvaluationOptions, RequestField, StudioView, TaskSettings
+from sightline.tasks.validation import N_SAMPLES
+
+if TYPE_CHECKING:
+    from sightline.data.corpora.records import Labels
+    from sightline.data.corpora.settings import DataSettings
+    from sightline.decoding.settings import DecodingSettings
+    from sightline.evaluation.evaluation_set import EvaluationSet
+    from sightline.evaluation.report import Report
+    from sightline.tasks.validation import Validation
+    from sightline.training.metrics import ValidationResult
+    from sightline.training.report import Sample
+    from sightline.training.state import Metric
+
+MAX_TRANSLATED = 500
+"""Sentences translated at every validation; the final score is over all of them."""
+
+
+class Translation(PairTask):
+    """Translation between two languages, or several."""
+
+    name = "translation"
+    does = "translates"
+    pipeline = "sightline.pipelines.translator:Translator"
+    command = "translate"
+    endpoint = "/translate"
+    config_entries = ("languages",)
+    evaluation_sets = ("source", "tsv")
+    request = (
+        TEXTS,
+        RequestField("to", str | None, "Target language, if the model has several.", None),
+        RequestField("prefix", str, "Beginning of the translation.", ""),
+    )
+    view = StudioView(label="Text to translate", verb="Translate")
+
+    def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
+        """Return source and target, and the target language if there are several."""
+        from sightline.data.corpora.records import SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE
+
+        return SOURCE_TARGET_LANGUAGE if data.languages else SOURCE_AND_TARGET
+
+    def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:  # noqa: ARG002
+        """Return the task with its languages."""
+        return TaskConfig(self.name, languages=settings.data.languages)
+
+    def validate(self, validation: "Validation") -> "ValidationResult":
+        """Score greedy translations of some sentences by BLEU."""
+        from sightline.decoding.settings import DecodingSettings
+        from sightline.evaluation.language_model import exponential
+        from sightline.evaluation.translation import translation_scores
+        from sightline.training.metrics import ValidationResult
+
+        # An early model that does not end its sentences need not decode up to the limit.
+        valid = validation.examples.valid
+        limit = 10 + 2 * int(valid.dataset.lengths[valid.selected, 1].max())
+        quick = DecodingSettings(max_new_tokens=min(limit, validation.pipeline.generation.max_new_tokens))
+        pairs, outputs = translate_pairs(validation, quick, n=MAX_TRANSLATED)
+        scores = translation_scores(outputs, [pair.target for pair in pairs])
+        others = {"chrf": scores.chrf, "exact_match": scores.exact_match, "perplexity": exponential(validation.loss)}
+        return ValidationResult(
+            validation.loss, ("bleu", scores.bleu), True, {**others, **validation.tallies}, make_samples(pairs, outputs)
+        )
+
+    def score_final(
+        self, validation: "Validation", settings: "DecodingSettings"
+    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]]":
+        """Translate the whole validation set with the model's own decoding settings; with sacreBLEU's signatures."""
+        from sightline.evaluation.translation import translation_scores
+
+        pairs, outputs = translate_pairs(validation, settings, n=len(validation.examples.valid.selected))
+        scores = translation_scores(outputs, [pair.target for pair in pairs])
+        return dict(vars(scores)), make_samples(pairs, outputs)
+
+    def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
+        """Score translations by BLEU and chrF; a table may name the target language of each line."""
+        from sightline.evaluation.translation import evaluate_translator
+
+        has_language = bool(pipeline.languages) and options.to is None and examples.is_table
+        if not has_language:
+            pipeline.language_tags(options.to, options.from_, 1)  # a typo is reported before anything is translated
+        sources, targets, *languages = zip(*examples.pairs(language_column=has_language), strict=True)
+        return evaluate_translator(
+            pipeline,
+            sources,
+            targets,
+            to=languages[0] if has_language else options.to,
+            settings=pipeline.settings(**options.decoding),
+            tokenize=options.tokenize,
+        )
+
+    def next_command(self, folder: Path, task_config: TaskConfig) -> str:
+        """Return the command that translates a text."""
+        language = f" --to {task_config.languages[0]}" if task_config.languages else ""
+        return f'sightline translate {folder} "…"{language}'
+
+    def example(self, pipeline: Any) -> dict[str, Any]:
+        """Return a greeting, or a date for a multilingual model, as the demo translates."""
+        if len(pipeline.languages) < 2:
+            return {"text": "Good morning"}
+        return {"text": "March 14, 2026", "to": "de" if "de" in pipeline.languages else pipeline.languages[1]}
+
+    def example_request(self, pipeline: Any) -> dict[str, Any]:
+        """Return a request in LibreTranslate's words."""
+        example = self.example(pipeline)
+        return {"q": example["text"], "target": example.get("to", "de")}
+
+
+def translate_pairs(validation: "Validation", settings: "DecodingSettings", *, n: int) -> tuple[list[Pair], list[str]]:
+    """Translate some sentences of the validation set."""
+    pairs = list(sample_pairs(validation, n))
+    languages = [pair.language for pair in pairs if pair.language]
+    found = validation.pipeline.translations([pair.source for pair in pairs], to=languages or None, settings=settings)
+    return pairs, [translations[0].text for translations in found]
+
+
+def make_samples(pairs: Sequence[Pair], outputs: Sequence[str]) -> "tuple[Sample, ...]":
+    """Return the first few translations with their references."""
+    from sightline.training.report import Sample
+
+    some = zip(pairs[:N_SAMPLES], outputs[:N_SAMPLES], strict=True)
+    return tuple(Sample(pair.source, output, pair.target) for pair, output in some)
