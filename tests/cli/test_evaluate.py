@@ -185,7 +185,7 @@ def test_dropped_lines_are_reported(sightline, folder, file):
             "polyglot",
             "--tsv",
             "a\tb",
-            "3 are needed (source, target, language): fix it, or select columns with --columns, or name the language of all lines (to)",
+            "3 are needed (source, target, language): fix it, or select columns with --columns, or name the language",
         ),
         (
             "tagger",

@@ -9,6 +9,7 @@ from tracing.test_page_in_browser import Shown
 
 pytestmark = pytest.mark.browser
 
+FILL, CLASSIFY = "/tasks/masked-language-model", "/tasks/classification"
 GAPS = "the [MASK] sat on the [MASK]"
 
 
@@ -35,7 +36,7 @@ def inside(page) -> dict[str, list[str]]:
 def test_candidates_are_those_of_the_interface(tabs, http):
     page = tabs(f"#/fill?model=bert&text={GAPS}")
     page.wait_for_selector(".gaps .candidates")
-    gaps = http.post("/tasks/masked-language-model", json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0]
+    gaps = http.post(FILL, json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0]
     parts = page.locator(".gaps > div").all()
     assert len(parts) == len(gaps) == 2
     for part, gap in zip(parts, gaps, strict=True):
@@ -48,15 +49,11 @@ def test_candidates_are_those_of_the_interface(tabs, http):
 def test_a_candidate_is_put_in_and_the_rest_asked_again(tabs, http):
     page = tabs(f"#/fill?model=bert&text={GAPS}")
     page.wait_for_selector(".gaps .candidates")
-    chosen = http.post("/tasks/masked-language-model", json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][
-        0
-    ][0][2]["text"]
+    chosen = http.post(FILL, json={"model": "bert", "input": GAPS, "n": 10}).json()["data"][0][0][2]["text"]
     page.locator(".gaps .pick").nth(2).click()
     assert page.locator(".fill textarea").input_value() == chosen
     page.wait_for_selector("h3:has-text('Most likely tokens')")
-    [gap] = http.post("/tasks/masked-language-model", json={"model": "bert", "input": chosen, "n": 10}).json()["data"][
-        0
-    ]
+    [gap] = http.post(FILL, json={"model": "bert", "input": chosen, "n": 10}).json()["data"][0]
     found = [value for _, value in shown(page.locator(".gaps"))]
     assert found == pytest.approx([one["probability"] for one in gap], rel=0.006)
     page.get_by_role("button", name="Undo").click()
@@ -75,7 +72,7 @@ def test_a_gap_is_inserted_where_the_cursor_is(tabs):
 def test_classes_are_those_of_the_interface(tabs, http):
     page = tabs("#/classify?model=classes&text=the cat sat")
     page.wait_for_selector(".candidates")
-    [one] = http.post("/tasks/classification", json={"model": "classes", "input": "the cat sat"}).json()["data"]
+    [one] = http.post(CLASSIFY, json={"model": "classes", "input": "the cat sat"}).json()["data"]
     expected = sorted(one["probabilities"].items(), key=lambda pair: -pair[1])
     found = shown(page.locator(".classify"))
     assert [name for name, _ in found] == [name for name, _ in expected]
@@ -98,9 +95,7 @@ def test_a_pair_is_classified_as_a_pair(tabs, http, models):
     page.get_by_role("button", name="Add a second text").click()
     page.get_by_label("Second text").fill("a dog ran")
     page.get_by_role("button", name="Classify").click()
-    [one] = http.post(
-        "/tasks/classification", json={"model": "classes", "pairs": [["the cat sat", "a dog ran"]]}
-    ).json()["data"]
+    [one] = http.post(CLASSIFY, json={"model": "classes", "pairs": [["the cat sat", "a dog ran"]]}).json()["data"]
     page.wait_for_function(LIKELY, arg=sorted(one["probabilities"].values(), reverse=True))
     assert dict(shown(page.locator(".classify"))) == pytest.approx(one["probabilities"], rel=0.006)
     again = tabs(hash_of(page))
@@ -117,7 +112,7 @@ def test_a_pair_is_classified_as_a_pair(tabs, http, models):
 def test_words_have_their_classes(tabs, http):
     page = tabs("#/classify?model=tags&text=the cat sat on")
     page.wait_for_selector(".tagged .token")
-    [words] = http.post("/tasks/classification", json={"model": "tags", "input": "the cat sat on"}).json()["data"]
+    [words] = http.post(CLASSIFY, json={"model": "tags", "input": "the cat sat on"}).json()["data"]
     chips = page.locator(".tagged .token").all()
     assert [chip.locator("span").inner_text() for chip in chips] == ["the", "cat", "sat", "on"]
     assert [chip.locator("b").inner_text() for chip in chips] == [word["label"] for word in words]
