@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help demo test chromium slow check format bench results docs-figures clean
+.PHONY: help demo test chromium slow check format bench results docs-figures docs-api clean
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
@@ -59,6 +59,9 @@ results: $(READY)  ## train what is in docs/results.md (ROW=name for one row, TR
 docs-figures: $(READY)  ## redraw docs/figures and the tables of docs/walkthrough.md from the demo's model
 	$(BIN)/sightline demo --no-serve
 	PYTHONPATH=docs $(BIN)/python -m making runs/demo
+
+docs-api: $(READY)  ## write docs/api.md from the docstrings
+	PYTHONPATH=docs $(BIN)/python -m making.api
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,13 +1,13 @@
 """Names, figures and numbers of docs/walkthrough.md exist and are true."""
 
-import importlib
 import json
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from making import chapter, drawings, facts
+from making import example as examples
 
 from named import ROOT, is_defined
 from runs.small import TINY
@@ -16,11 +16,6 @@ from sightline.runs import train
 from sightline.tasks import load
 
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(DOCS))  # the code that makes the figures is not part of the package
-chapter = importlib.import_module("making.chapter")
-drawings = importlib.import_module("making.drawings")
-facts = importlib.import_module("making.facts")
-examples = importlib.import_module("making.example")
 
 TEXT = (DOCS / "walkthrough.md").read_text(encoding="utf-8")
 NUMBERS = json.loads((DOCS / "figures" / "numbers.json").read_text(encoding="utf-8"))

@@ -1,8 +1,5 @@
 """What every pipeline can do and which one a folder opens as; batches, overridden settings, and texts for traces."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from hypothesis import given
@@ -162,16 +159,6 @@ def test_neighbors_without_a_list_or_of_no_word_are_refused():
 def test_public_names_are_there():
     assert pipelines.__all__ == sorted(pipelines.__all__)
     assert all(hasattr(pipelines, name) for name in pipelines.__all__)
-
-
-def test_package_imports_lazily():
-    assert sightline.load is load
-    assert {"load", "train", "__version__"} == set(sightline.__all__) <= set(dir(sightline))
-    with pytest.raises(AttributeError, match="module 'sightline' has no attribute 'lode'"):
-        sightline.lode  # noqa: B018
-    code = "import sys, sightline; dir(sightline); print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "False\n"
 
 
 @given(

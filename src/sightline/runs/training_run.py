@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline import bundle, runtime
 from sightline.bundle import build_model_card
 from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
-from sightline.pipelines import Pipeline
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
 from sightline.runs.messages import card_sections, log_estimate, log_introduction, log_summary
 from sightline.runs.prepare import PreparedRun, prepare
@@ -43,6 +42,9 @@ from sightline.training.metrics import (
 from sightline.training.report import Reporter, Sample, SilentReporter
 from sightline.training.state import Metric
 
+if TYPE_CHECKING:
+    from sightline.tasks.loading import AnyPipeline
+
 
 @dataclass(frozen=True)
 class Result:
@@ -54,7 +56,7 @@ class Result:
     """Scores of the best model on the validation set."""
     exit_code: int = 0
 
-    def load(self) -> Pipeline:
+    def load(self) -> "AnyPipeline":
         """Open the trained model."""
         return load(self.folder)
 

@@ -11,6 +11,7 @@
 Nothing elsewhere knows a task by its name. Adding one is a subclass of `Task`, `register`, and a recipe.
 """
 
+from sightline.tasks.evaluation import evaluate
 from sightline.tasks.loading import load, pipeline_for
 from sightline.tasks.registry import TASKS, families_for, register, task_of
 from sightline.tasks.task import RequestField, StudioView, Task, TaskSettings
@@ -21,6 +22,7 @@ __all__ = [
     "StudioView",
     "Task",
     "TaskSettings",
+    "evaluate",
     "families_for",
     "load",
     "pipeline_for",

@@ -1,7 +1,7 @@
 """Open a model folder as the pipeline for its task."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline.config import one_of
 from sightline.errors import ModelFileError
@@ -10,10 +10,16 @@ from sightline.tasks.registry import TASKS, families_for, infer_task
 
 if TYPE_CHECKING:
     from sightline.bundle.contents import Bundle
-    from sightline.pipelines.pipeline import Pipeline
+    from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
+
+    class AnyPipeline(Translator, Chat, Generator, Filler, Classifier):  # type: ignore[misc]
+        """What `load` returns, to type checkers and editors: which task a folder holds is known only when it is read.
+
+        So all verbs are offered; the pipeline that is really there has those of its task.
+        """
 
 
-def load(folder: Path | str) -> "Pipeline":
+def load(folder: Path | str) -> "AnyPipeline":
     """Open a model folder or a run folder as the pipeline for its task."""
     from sightline import bundle
 
@@ -21,7 +27,8 @@ def load(folder: Path | str) -> "Pipeline":
     loaded = bundle.load(folder)
     if problems := find_task_mismatches(loaded):
         raise ModelFileError(bundle.find_model_folder(folder) / "config.json", problems[0])
-    return pipeline_for(loaded, folder=folder)
+    pipeline: Any = pipeline_for(loaded, folder=folder)
+    return pipeline  # type: ignore[no-any-return]
 
 
 def pipeline_for(bundle: "Bundle", *, folder: Path | None = None) -> "Pipeline":
