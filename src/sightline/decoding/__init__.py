@@ -6,25 +6,39 @@ history; `ContinuousBatch` lets searches of different kinds, started at differen
 
 from sightline.decoding.beam import BeamHistory, search_beams
 from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
-from sightline.decoding.interfaces import FinishReason, Hypothesis, Search, State, Step, StepOutput, StepResult
-from sightline.decoding.request import Request
+from sightline.decoding.interfaces import (
+    FinishReason,
+    Hypothesis,
+    Search,
+    State,
+    Step,
+    StepNeeds,
+    StepOutput,
+    StepResult,
+    TokenCandidates,
+)
+from sightline.decoding.request import Cancellation, Request, SearchCancelledError
 from sightline.decoding.search import search, search_for, stream
 from sightline.decoding.settings import DecodingSettings
 
 __all__ = [
     "BeamHistory",
+    "Cancellation",
     "ContinuousBatch",
     "DecodingSettings",
     "FinishReason",
     "Hypothesis",
     "Request",
     "Search",
+    "SearchCancelledError",
     "SearchUpdate",
     "SharedState",
     "State",
     "Step",
+    "StepNeeds",
     "StepOutput",
     "StepResult",
+    "TokenCandidates",
     "search",
     "search_beams",
     "search_for",
