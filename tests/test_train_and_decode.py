@@ -59,7 +59,7 @@ def reverser() -> Transformer:
 def make_step(model: Transformer | GPT):
     """Wrap a model's step as a step function for decoding."""
 
-    def step(ids: Tensor, state) -> StepOutput:
+    def step(ids: Tensor, state, needs) -> StepOutput:
         return StepOutput(*model.step(ids[:, None], state))
 
     return step

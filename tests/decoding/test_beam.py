@@ -17,7 +17,7 @@ from sightline.decoding.sequential import SequentialSearch, greedy_tokens
 from sightline.decoding.settings import contains
 from sightline.errors import SettingsError
 
-from .toy import END, START, Toy, best_texts, score_of
+from .toy import END, START, Toy, best_texts, contains_any, score_of
 
 WIDE = 100  # more than all texts of four tokens over a vocabulary of four
 
@@ -157,7 +157,11 @@ def test_beam_of_one_is_greedy(seed, alpha, grain, settings):
     settings = dataclasses.replace(settings, length_penalty=alpha)
     prefixes = [[3], [], [4, 5]]
     request = Request(
-        [[START]] * 3, settings, [END], prefixes=prefixes if not settings.stop else None, to_text=join_ids
+        [[START]] * 3,
+        settings,
+        [END],
+        prefixes=prefixes if not settings.stop else None,
+        is_complete=contains_any(settings.stop, join_ids),
     )
     beams = search_beams(toy, toy.start([0, 1, 2]), request).hypotheses
     assert beams == run_search(SequentialSearch(request, greedy_tokens), toy, toy.start([0, 1, 2]))
@@ -185,8 +189,8 @@ def test_ends_do_not_starve_the_beam():
     """Two end tokens that are always the likeliest must not leave the beam without texts to continue."""
     table = torch.tensor([5.0, 5.0, 1.0, 0.5])
 
-    def step(newest, state):
-        output = toy(newest, state)
+    def step(newest, state, needs):
+        output = toy(newest, state, needs)
         return dataclasses.replace(output, logits=table.expand(len(newest), -1))
 
     toy = Toy(4)
@@ -306,7 +310,13 @@ CASES = [
 
 def search_with_history(seed, settings):
     toy = Toy(6, seed=seed)
-    request = Request([[START]] * 2, settings, [END], to_text=str, max_new_tokens=[settings.max_new_tokens, 4])
+    request = Request(
+        [[START]] * 2,
+        settings,
+        [END],
+        is_complete=contains_any(settings.stop, str),
+        max_new_tokens=[settings.max_new_tokens, 4],
+    )
     return search_beams(toy, toy.start([0, 1]), request, keep_history=True)
 
 

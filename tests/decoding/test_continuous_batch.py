@@ -102,7 +102,7 @@ def test_model_states_join_and_leave(family):
     model = make_model(family)
     rng = random.Random(3)  # noqa: S311
 
-    def step(ids, state):
+    def step(ids, state, needs):
         return StepOutput(*model.step(ids[:, None], state))
 
     def start(ids):

@@ -11,7 +11,7 @@ from sightline.decoding.request import LexicalConstraints, drop_contained
 from sightline.decoding.settings import contains
 from sightline.errors import InputError
 
-from .toy import END, START, Toy
+from .toy import END, START, Toy, contains_any
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,12 @@ from .toy import END, START, Toy
             "sentence 2 has a prefix of 3 tokens and a max_new_tokens of 2",
         ),
         ({"bad_words": ((2, 3),)}, {"prefixes": [[], [4, 2, 3]]}, r"prefix of sentence 2 contains bad_words \(2, 3\)"),
-        ({"stop": ("3",)}, {"prefixes": [[3], []], "to_text": str}, "prefix of sentence 1 already contains a stop"),
-        ({"stop": ("3",)}, {}, "stop strings need to_text"),
+        (
+            {"stop": ("3",)},
+            {"prefixes": [[3], []], "is_complete": contains_any(["3"], str)},
+            "prefix of sentence 1 is complete already",
+        ),
+        ({"stop": ("3",)}, {}, "stop strings need is_complete"),
         ({"forced_words": ((2, END),)}, {}, r"forced_words \(2, 0\) holds an end token"),
         (
             {"forced_words": ((2, 3, 4),), "max_new_tokens": 2},

@@ -16,7 +16,7 @@ from sightline.decoding import DecodingSettings, Request, search, stream
 from sightline.decoding.sequential import Sampler, filter_logits
 from sightline.errors import InputError, SettingsError, SightlineError
 
-from .toy import END, START, Toy
+from .toy import END, START, Toy, contains_any
 
 
 def greedy(toy, sources, settings, **more):
@@ -111,7 +111,9 @@ def test_stop_string_ends_the_text_with_the_token_that_completes_it(beam):
     toy = Toy(4)
     toy.logits_after = lambda row: torch.eye(4)[[0, 2, 3, 1][row[-1]]] * 9
     settings = DecodingSettings(stop=("bca", "zz"), max_new_tokens=9, beam_size=beam)
-    result = greedy(toy, [0], settings, to_text=lambda ids: "".join("xabc"[i] for i in ids))[0]
+    result = greedy(
+        toy, [0], settings, is_complete=contains_any(settings.stop, lambda ids: "".join("xabc"[i] for i in ids))
+    )[0]
     assert result.ids == (2, 3, 1)
     assert result.finish_reason == "stop"
     assert len(result.token_log_probabilities) == 3

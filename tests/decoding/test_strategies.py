@@ -12,7 +12,7 @@ from sightline.decoding import DecodingSettings, Request, search
 from sightline.decoding.settings import contains
 from sightline.errors import InputError
 
-from .toy import END, Toy
+from .toy import END, Toy, contains_any
 
 SEARCHES = [
     DecodingSettings(max_new_tokens=7),
@@ -53,7 +53,7 @@ def outcome(toy, sentences, settings):
                 end_ids=[END],
                 prefixes=prefixes if not settings.stop else None,
                 max_new_tokens=limits,
-                to_text=text_of,
+                is_complete=contains_any(settings.stop, text_of),
                 source_mask=mask,
             ),
         )

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.decoding import DecodingSettings, StepOutput
+from sightline.decoding import DecodingSettings, StepNeeds, StepOutput
 
 END = 0
 START = 1
@@ -43,7 +43,7 @@ class Toy:
         self.states: list[Histories] = []
         self.logits_after = functools.cache(self._logits_after)
 
-    def __call__(self, newest: Int[Tensor, "R"], state: Histories) -> StepOutput:
+    def __call__(self, newest: Int[Tensor, "R"], state: Histories, needs: StepNeeds) -> StepOutput:
         assert len(newest) == len(state.rows)
         self.rows_of_calls.append(len(newest))
         seen = Histories(tuple((*row, token) for row, token in zip(state.rows, newest.tolist(), strict=True)))
@@ -71,6 +71,11 @@ class Toy:
         draw = random.Random(f"{self.seed} {row}")  # noqa: S311
         values = torch.tensor([draw.gauss(0, self.sharpness) for _ in range(self.vocabulary)])
         return (values / self.grain).round() * self.grain if self.grain else values
+
+
+def contains_any(stops: Sequence[str], to_text: Callable[[Sequence[int]], str]) -> Callable[[Sequence[int]], bool]:
+    """Return the predicate that a text is complete once it contains one of these."""
+    return lambda ids: any(stop in to_text(ids) for stop in stops)
 
 
 def every_text(toy: Toy, source: int, *, limit: int, end_ids: Sequence[int] = (END,)) -> Iterator[tuple[int, ...]]:

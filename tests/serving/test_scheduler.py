@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.tiny import generator_bundle, many_languages_bundle, translator_bundle
 from sightline.decoding import DecodingSettings
+from sightline.engine.torch_engine import TorchEngine
 from sightline.errors import InputError
 from sightline.pipelines import Generator, Translator
 from sightline.serving.scheduling.jobs import BatchedCall, GenerationRequest
@@ -273,15 +274,16 @@ def test_failing_request_fails_alone(generator):
     assert good == alone(generator, "the cat", settings)
 
 
-class Broken(Translator):
-    """A model that fails at prefill."""
+class Broken(TorchEngine):
+    """An engine that fails at prefill."""
 
-    def prefill(self, *_args, **_options):
+    def prefill(self, prompts):
         raise RuntimeError("no memory")
 
 
 def test_failing_model_does_not_affect_the_others(translator):
-    broken, settings = Broken(many_languages_bundle()), translator.settings()
+    broken, settings = Translator(many_languages_bundle()), translator.settings()
+    broken.engine = Broken(broken.model)
 
     async def one_after_another(scheduler):
         request = GenerationRequest(broken, [broken.create_job("the cat", settings, to="de")])

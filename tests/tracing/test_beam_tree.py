@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from sightline.decoding import search_beams
-from sightline.model import Transformer
-from sightline.pipelines.generation import make_step
 
 from .models import ENCODERS, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 
@@ -19,11 +17,7 @@ def test_tree_holds_every_node_of_the_search(name, settings):
     trace = work.trace(SENTENCE, **settings, **trace_options(name))
     ids = [token.id for token in trace.source.tokens]
     with work.inference_mode():
-        if isinstance(work.model, Transformer):
-            result = search_beams(*work.prepare_search([ids], work.settings(**settings)), keep_history=True)
-        else:
-            request = work.build_request([ids], work.settings(**settings))
-            result = search_beams(make_step(work.model), work.prefill([ids]), request, keep_history=True)
+        result = search_beams(*work.prepare_search([ids], work.settings(**settings)), keep_history=True)
     [history], [hypotheses] = result.histories, result.hypotheses
     nodes = [node for step in history.steps for node in step]
     tree = trace.tree

@@ -92,13 +92,7 @@ def test_trace_writes_and_weighs_what_the_untraced_search_does(name, beam):
     trace = work.trace(SENTENCE, beam_size=beam, **trace_options(name))
     settings = work.settings(beam_size=beam)
     with work.inference_mode():
-        if isinstance(work.model, Transformer):
-            untraced = search(*work.prepare_search([ids(trace.source)], settings))[0][0]
-        else:
-            context = [ids(trace.source)]
-            from sightline.pipelines.generation import make_step
-
-            untraced = search(make_step(work.model), work.prefill(context), work.build_request(context, settings))[0][0]
+        untraced = search(*work.prepare_search([ids(trace.source)], settings))[0][0]
     assert tuple(ids(trace.target)) == untraced.ids
     assert trace.finish_reason == untraced.finish_reason
     found = [step.log_probability for step in trace.steps]
@@ -123,7 +117,7 @@ def test_attention_of_every_hypothesis_is_what_the_beam_saw(name):
     trace = work.trace(SENTENCE, beam_size=3, hypotheses=True, **trace_options(name))
     settings, source, weights_by_prefix = work.settings(beam_size=3), ids(trace.source), {}
 
-    def step(newest, followed):
+    def step(newest, followed, needs):
         cache = ActivationCache("decoder.*.weights")
         logits, state = work.model.step(newest[:, None], followed.state, hooks=cache)
         prefixes = [(*prefix, int(token)) for prefix, token in zip(followed.prefixes, newest, strict=True)]
@@ -132,10 +126,7 @@ def test_attention_of_every_hypothesis_is_what_the_beam_saw(name):
         return StepOutput(logits, Followed(state, prefixes))
 
     with work.inference_mode():
-        if isinstance(work.model, Transformer):
-            _, state, request = work.prepare_search([source], settings)
-        else:
-            state, request = work.prefill([source]), work.build_request([source], settings)
+        _, state, request = work.prepare_search([source], settings)
         result = search_beams(step, Followed(state, [()]), request)
     assert result.hypotheses[0][0].ids == tuple(ids(trace.target))
     tree = trace.tree

@@ -63,5 +63,5 @@ def test_correct_predictions_are_counted():
 def test_a_batch_of_another_task_is_refused():
     batch = batch_source_of("pairs").epoch(0)[0]
     assert isinstance(batch, PairBatch)
-    with pytest.raises(TypeError, match="a GPT cannot be trained on a PairBatch"):
-        Objective()(model_for("text"), batch)
+    with pytest.raises(TypeError, match="a Bert cannot be trained on a PairBatch"):
+        Objective()(model_for("labeled"), batch)

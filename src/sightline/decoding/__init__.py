@@ -11,25 +11,39 @@ from sightline.runtime import lazy_exports
 if TYPE_CHECKING:
     from sightline.decoding.beam import BeamHistory, search_beams
     from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
-    from sightline.decoding.interfaces import FinishReason, Hypothesis, Search, State, Step, StepOutput, StepResult
-    from sightline.decoding.request import Request
+    from sightline.decoding.interfaces import (
+        FinishReason,
+        Hypothesis,
+        Search,
+        State,
+        Step,
+        StepNeeds,
+        StepOutput,
+        StepResult,
+        TokenCandidates,
+    )
+    from sightline.decoding.request import Cancellation, Request, SearchCancelledError
     from sightline.decoding.settings import DecodingSettings
     from sightline.decoding.strategies import search, search_for, stream
 
 __all__ = [
     "BeamHistory",
+    "Cancellation",
     "ContinuousBatch",
     "DecodingSettings",
     "FinishReason",
     "Hypothesis",
     "Request",
     "Search",
+    "SearchCancelledError",
     "SearchUpdate",
     "SharedState",
     "State",
     "Step",
+    "StepNeeds",
     "StepOutput",
     "StepResult",
+    "TokenCandidates",
     "search",
     "search_beams",
     "search_for",
@@ -42,9 +56,12 @@ if not TYPE_CHECKING:
         {
             "beam": ("BeamHistory", "search_beams"),
             "continuous_batch": ("ContinuousBatch", "SearchUpdate", "SharedState"),
-            "interfaces": ("FinishReason", "Hypothesis", "Search", "State", "Step", "StepOutput", "StepResult"),
-            "request": ("Request",),
+            "interfaces": (
+                "FinishReason", "Hypothesis", "Search", "State", "Step", "StepNeeds", "StepOutput", "StepResult",
+                "TokenCandidates",
+            ),
+            "request": ("Cancellation", "Request", "SearchCancelledError"),
             "strategies": ("search", "search_for", "stream"),
             "settings": ("DecodingSettings",),
         },
-    )
+    )  # fmt: skip

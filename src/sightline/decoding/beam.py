@@ -22,12 +22,20 @@ from sightline.decoding.interfaces import (
     NextInputs,
     State,
     Step,
+    StepNeeds,
+    StepOutput,
     coverage_penalty,
     is_identity,
     length_penalty,
     run_search,
 )
-from sightline.decoding.logits_processors import LogitsProcessors, best_tokens, log_probabilities, no_token_allowed
+from sightline.decoding.logits_processors import (
+    LogitsProcessors,
+    best_tokens,
+    log_probabilities,
+    logits_not_finite,
+    no_token_allowed,
+)
 from sightline.decoding.request import LexicalConstraints, Request
 from sightline.errors import SettingsError
 
@@ -89,6 +97,17 @@ def search_beams(
 
 
 @dataclass(frozen=True)
+class Proposals:
+    """The best next tokens of each row, M of them, best first."""
+
+    tokens: Int[Tensor, "R M"]
+    scores: Float[Tensor, "R M"]
+    """What they are ranked by."""
+    log_probabilities: Float[Tensor, "R M"]
+    """The model's own."""
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Hypotheses extended by one token. A total of −∞ marks an empty slot."""
 
@@ -97,15 +116,18 @@ class Candidates:
     parents: Int[Tensor, "B N"]
     """The row that is extended."""
     tokens: Int[Tensor, "B N"]
+    log_probabilities: Float[Tensor, "B N"]
+    """The model's own, of the newest token."""
 
     def at(self, ranks: Int[Tensor, "B M"]) -> "Candidates":
         """Return the candidates of these ranks, per sentence."""
-        picked = (tensor.gather(1, ranks) for tensor in (self.totals, self.parents, self.tokens))
-        return Candidates(*picked)
+        own = (self.totals, self.parents, self.tokens, self.log_probabilities)
+        return Candidates(*(tensor.gather(1, ranks) for tensor in own))
 
     def of(self, groups: list[int]) -> "Candidates":
         """Return the candidates of these sentences."""
-        return Candidates(self.totals[groups], self.parents[groups], self.tokens[groups])
+        own = (self.totals, self.parents, self.tokens, self.log_probabilities)
+        return Candidates(*(tensor[groups] for tensor in own))
 
     def alive(self) -> Bool[Tensor, "B N"]:
         """Return which slots are filled."""
@@ -122,7 +144,7 @@ class Candidates:
         filled = totals > -math.inf
         parents = torch.where(filled, picked.parents, picked.parents[:, :1])
         tokens = torch.where(filled, picked.tokens, picked.tokens[:, :1])
-        return Candidates(totals, parents, tokens), ranks
+        return Candidates(totals, parents, tokens, picked.log_probabilities), ranks
 
 
 @dataclass(frozen=True)
@@ -136,7 +158,6 @@ class BeamStep:
     survivors: Candidates
     survivor_ranks: Int[Tensor, "B K"]
     """Ranks of the survivors among the candidates."""
-    log_probabilities: Float[Tensor, "R V"]
     coverage: Float[Tensor, "R"]
     """Coverage penalty of the candidates that extend a row."""
     length: int
@@ -155,7 +176,7 @@ class BeamStep:
 
     def log_probability(self, group: int, rank: int) -> float:
         """Return the model's log-probability of the newest token."""
-        return float(self.log_probabilities[self.parent(group, rank), self.token(group, rank)])
+        return float(self.candidates.log_probabilities[group, rank])
 
     def score(self, group: int, rank: int) -> float:
         """Return the score by which a candidate is ranked once complete."""
@@ -184,6 +205,12 @@ class BeamSearch:
         self.stop_early = stop_early
         self.limits = request.limits
         self.processors = LogitsProcessors(request)
+        # So many that each row alone could fill the beam without ends.
+        self.n_proposals = request.settings.beam_size + len(self.processors.end_ids)
+        self.needs = StepNeeds(
+            candidates=self.n_proposals if self.processors.is_noop else None,
+            attention=bool(request.settings.coverage_penalty),
+        )
         self.results = [FinishedHypotheses(request.settings.n_best) for _ in range(count)]
         self.writers = [HistoryWriter() for _ in range(count)] if keep_history else []
         self.open_sentences = list(range(count))
@@ -197,15 +224,11 @@ class BeamSearch:
         """Return the first inputs: the last context id of each sentence."""
         return NextInputs(None, self.sentences.new_tensor([context[-1] for context in self.request.contexts]))
 
-    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> None:
+    def observe(self, output: StepOutput) -> None:
         """Process the output of one step; no token is final yet, since any hypothesis may still be pruned."""
-        length = self.generated.size(1)
-        if length == 0:
-            self.request.check_vocabulary(logits.size(1))
-        log_probs = log_probabilities(logits, sentences=self.sentences, length=length)
-        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
-        self._accumulate_attention(attention)
-        step = self._make_step(self._propose(scores), log_probs)
+        proposals = self._propose_candidates(output) if output.candidates is not None else self._propose(output)
+        self._accumulate_attention(output.attention)
+        step = self._make_step(self._extend(proposals))
         self._finish_survivors(step)
         self._collect(step)
         for group, sentence in enumerate(self.open_sentences if self.writers else ()):
@@ -228,8 +251,8 @@ class BeamSearch:
         rows, tokens = survivors.parents.flatten(), survivors.tokens.flatten()
         self.sentences = self.sentences.index_select(0, rows)
         self.generated = torch.cat([self.generated.index_select(0, rows), tokens[:, None]], dim=1)
-        before, newest = self.token_log_probabilities.index_select(0, rows), step.log_probabilities[rows, tokens]
-        self.token_log_probabilities = torch.cat([before, newest[:, None]], dim=1)
+        before = self.token_log_probabilities.index_select(0, rows)
+        self.token_log_probabilities = torch.cat([before, survivors.log_probabilities.view(-1, 1)], dim=1)
         if self.attention is not None:
             self.attention = self.attention.index_select(0, rows)
         return NextInputs(None if is_identity(rows, n_rows) else rows, tokens)
@@ -252,21 +275,41 @@ class BeamSearch:
             raise SettingsError("coverage_penalty needs a model with attention to the source; set it to 0")
         self.attention = attention.double() if self.attention is None else self.attention + attention
 
-    def _propose(self, scores: Float[Tensor, "R V"]) -> Candidates:
-        width = self.settings.beam_size
-        per_row = width + len(self.processors.end_ids)  # so that each row alone could fill the beam without ends
-        if self.processors.constraints is None:
-            return propose(scores, self.totals, per_row=per_row, at_least=width)
-        return propose_constrained(
-            scores,
-            self.totals,
-            per_row=per_row,
-            at_least=width,
-            constraints=self.processors.constraints,
-            generated=self.generated,
-        )
+    def _propose_candidates(self, output: StepOutput) -> Proposals:
+        """Return the step's own candidates: no rule changes what they score."""
+        best = output.candidates
+        if best is None:
+            raise TypeError("the step gave no candidates")
+        if self.generated.size(1) == 0:
+            self.request.check_vocabulary(best.vocab_size)
+        values, tokens = best.log_probabilities[:, : self.n_proposals], best.ids[:, : self.n_proposals]
+        wrong = values[:, 0].isnan()
+        if bool(wrong.any()):
+            raise logits_not_finite(int(self.sentences[int(wrong.int().argmax())]), self.generated.size(1))
+        return Proposals(tokens, values, values)
 
-    def _make_step(self, candidates: Candidates, log_probs: Float[Tensor, "R V"]) -> BeamStep:
+    def _propose(self, output: StepOutput) -> Proposals:
+        """Return the tokens with the best logits that the rules allow."""
+        logits, length = output.logits, self.generated.size(1)
+        if logits is None:
+            raise TypeError("this search needs the logits of all tokens, which the step did not give")
+        if length == 0:
+            self.request.check_vocabulary(logits.size(1))
+        log_probs = log_probabilities(logits, sentences=self.sentences, length=length)
+        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
+        values, tokens = best_tokens(scores, self.n_proposals)  # R M
+        if self.processors.constraints is not None:
+            values, tokens = add_needed_tokens(values, tokens, scores, self.processors.constraints)
+        return Proposals(tokens, values, values if scores is log_probs else log_probs.gather(1, tokens))
+
+    def _extend(self, proposals: Proposals) -> Candidates:
+        """Extend every hypothesis by its proposals; with lexical constraints, order them by `allocate_beam`."""
+        candidates = extend_hypotheses(proposals, self.totals, at_least=self.settings.beam_size)
+        if self.processors.constraints is None:
+            return candidates
+        return allocate_constrained(candidates, self.processors.constraints, self.generated)
+
+    def _make_step(self, candidates: Candidates) -> BeamStep:
         """Split the candidates into those that end and those that form the next beam."""
         width = self.settings.beam_size
         ends = torch.isin(candidates.tokens, self.processors.end_ids) & candidates.alive()
@@ -275,7 +318,6 @@ class BeamSearch:
             candidates=candidates,
             survivors=survivors,
             survivor_ranks=ranks,
-            log_probabilities=log_probs,
             coverage=self._coverage(),
             length=self.generated.size(1) + 1,
             alpha=self.settings.length_penalty,
@@ -292,14 +334,15 @@ class BeamSearch:
         return coverage_penalty(self.attention, mask, self.settings.coverage_penalty)
 
     def _finish_survivors(self, step: BeamStep) -> None:
-        """Finish the survivors that contain a stop string, and all of a sentence that reached its length limit."""
+        """Finish the survivors that are complete, and all of a sentence that reached its length limit."""
+        is_complete = self.request.is_complete
         for group, sentence in enumerate(self.open_sentences):
             at_limit = step.length >= self.limits[sentence]
-            if not at_limit and not self.settings.stop:
+            if not at_limit and is_complete is None:
                 continue
             for beam in step.survivors.alive()[group].nonzero()[:, 0].tolist():
                 rank = int(step.survivor_ranks[group, beam])
-                if self.settings.stop and self.request.contains_stop(self._ids(step, group, rank)):
+                if is_complete is not None and is_complete(self._ids(step, group, rank)):
                     step.finished[group, rank] = "stop"
                     step.survivors.totals[group, beam] = -math.inf  # its slot in the beam stays empty
                 elif at_limit:
@@ -345,31 +388,40 @@ class BeamSearch:
         return self.stop_early and results.worst >= bound
 
 
-def propose(scores: Float[Tensor, "R V"], totals: Float[Tensor, "B K"], *, per_row: int, at_least: int) -> Candidates:
-    """Return the best `per_row` extensions of each hypothesis, sorted per sentence.
-
-    Equal totals are ordered by the index of their hypothesis in the beam, then by token id.
-    """
-    values, tokens = best_tokens(scores, per_row)  # R M
-    return _sort(values, tokens, totals, at_least=at_least)
-
-
-def propose_constrained(
+def add_needed_tokens(
+    values: Float[Tensor, "R M"],
+    tokens: Int[Tensor, "R M"],
     scores: Float[Tensor, "R V"],
-    totals: Float[Tensor, "B K"],
-    *,
-    per_row: int,
-    at_least: int,
     constraints: LexicalConstraints,
-    generated: Int[Tensor, "R T"],
-) -> Candidates:
-    """Return the candidates of `propose` and each token of a forced sequence, ordered by `allocate_beam`."""
-    values, tokens = best_tokens(scores, per_row)
+) -> tuple[Float[Tensor, "R M2"], Int[Tensor, "R M2"]]:
+    """Return the proposals and each token of a forced sequence, with their scores."""
     needed = constraints.tokens.expand(len(tokens), -1)
     proposed_already = (needed[:, :, None] == tokens[:, None, :]).any(dim=2)
     values = torch.cat([values, scores.gather(1, needed).masked_fill(proposed_already, -math.inf)], dim=1)
-    tokens = torch.cat([tokens, needed], dim=1)
-    candidates = _sort(values, tokens, totals, at_least=at_least)
+    return values, torch.cat([tokens, needed], dim=1)
+
+
+def extend_hypotheses(proposals: Proposals, totals: Float[Tensor, "B K"], *, at_least: int) -> Candidates:
+    """Return each hypothesis extended by its proposals, sorted per sentence; pad with empty slots to `at_least`.
+
+    Equal totals are ordered by the index of their hypothesis in the beam, then by token id.
+    """
+    sentences, (n_rows, n_each) = len(totals), proposals.tokens.shape
+    extended = (totals.reshape(-1, 1) + proposals.scores).view(sentences, -1)  # B K*M
+    parents = torch.arange(n_rows, device=totals.device).repeat_interleave(n_each).view(sentences, -1)
+    tokens = proposals.tokens.reshape(sentences, -1)
+    log_probs = proposals.log_probabilities.reshape(sentences, -1)
+    if (missing := at_least - extended.size(1)) > 0:
+        extended = F.pad(extended, (0, missing), value=-math.inf)
+        parents, tokens, log_probs = (F.pad(one, (0, missing)) for one in (parents, tokens, log_probs))
+    candidates = Candidates(extended, parents, tokens, log_probs)
+    return candidates.at(candidates.totals.sort(dim=1, descending=True, stable=True).indices)
+
+
+def allocate_constrained(
+    candidates: Candidates, constraints: LexicalConstraints, generated: Int[Tensor, "R T"]
+) -> Candidates:
+    """Return the candidates in the order of `allocate_beam`, by what they have satisfied of the constraints."""
     longer = torch.cat([generated[candidates.parents.flatten()], candidates.tokens.reshape(-1, 1)], dim=1)
     banks = (-constraints.outstanding(longer)).view_as(candidates.tokens)
     # Empty slots come last in both orders, so only the filled ones are allocated.
@@ -378,22 +430,7 @@ def propose_constrained(
         allocate_beam(bank_of[:count]) + list(range(count, len(bank_of)))
         for bank_of, count in zip(banks.tolist(), filled, strict=True)
     ]
-    return candidates.at(torch.tensor(ranks, device=scores.device))
-
-
-def _sort(
-    values: Float[Tensor, "R M"], tokens: Int[Tensor, "R M"], totals: Float[Tensor, "B K"], *, at_least: int
-) -> Candidates:
-    """Add the totals of the parents and sort the extensions of each sentence; pad with empty slots to `at_least`."""
-    sentences = len(totals)
-    extended = (totals.reshape(-1, 1) + values).view(sentences, -1)  # B K*M
-    parents = torch.arange(len(values), device=values.device).repeat_interleave(values.size(1)).view(sentences, -1)
-    tokens = tokens.reshape(sentences, -1)
-    if (missing := at_least - extended.size(1)) > 0:
-        extended = F.pad(extended, (0, missing), value=-math.inf)
-        parents, tokens = F.pad(parents, (0, missing)), F.pad(tokens, (0, missing))
-    candidates = Candidates(extended, parents, tokens)
-    return candidates.at(candidates.totals.sort(dim=1, descending=True, stable=True).indices)
+    return candidates.at(torch.tensor(ranks, device=banks.device))
 
 
 def allocate_beam(banks: Sequence[int]) -> list[int]:

@@ -5,14 +5,16 @@ kinds and settings, share every step; each gets the same result as alone, and on
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from sightline.decoding.interfaces import NextInputs, Search, State, Step, StepResult, is_identity
+from sightline.decoding.interfaces import NextInputs, Search, State, Step, StepOutput, StepResult, is_identity
 from sightline.errors import SightlineError
 
 
@@ -56,6 +58,7 @@ class ContinuousBatch:
         """Number of rows of the next step."""
         return sum(len(member.newest) for member in self.members)
 
+    @torch.inference_mode()
     def add(self, searches: Sequence[Search], state: SharedState) -> None:
         """Add searches; the rows of their state are all their sentences, one search after the other."""
         all_inputs = [search.begin() for search in searches]
@@ -64,22 +67,24 @@ class ContinuousBatch:
         self.state = state if self.state is None else self.state.join(state)
         self.members += [_Member(search, inputs.newest) for search, inputs in zip(searches, all_inputs, strict=True)]
 
+    @torch.inference_mode()
     def remove(self, searches: Collection[Search]) -> None:
         """Remove searches whose results are no longer needed; those already gone are ignored."""
         removed = {id(search) for search in searches}
         self._apply([NO_INPUTS if id(m.search) in removed else NextInputs(None, m.newest) for m in self.members])
 
+    @torch.inference_mode()
     def advance(self) -> list[SearchUpdate]:
         """Run one step of all searches and return the update of each; those that are done are removed."""
         if self.state is None:
             return []
-        output = self.step(torch.cat([member.newest for member in self.members]), self.state)
+        needs = reduce(or_, (member.search.needs for member in self.members))
+        output = self.step(torch.cat([member.newest for member in self.members]), self.state, needs)
         self.state = output.state  # type: ignore[assignment]  # a shared state goes in, so one comes out
         updates, all_inputs, start = [], [], 0
         for member in self.members:
             rows = slice(start, start + len(member.newest))
-            attention = None if output.attention is None else trim_attention(output.attention[rows], member.search)
-            update, inputs = advance_search(member.search, output.logits[rows], attention)
+            update, inputs = advance_search(member.search, trim_attention(output.select(rows), member.search))
             updates.append(update)
             all_inputs.append(inputs)
             start = rows.stop
@@ -101,22 +106,23 @@ class ContinuousBatch:
 NO_INPUTS = NextInputs(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long))
 
 
-def advance_search(
-    search: Search, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None
-) -> tuple[SearchUpdate, NextInputs]:
+def advance_search(search: Search, output: StepOutput) -> tuple[SearchUpdate, NextInputs]:
     """Pass one search the output of its rows and advance it; its own error ends it and no other."""
     try:
-        result = search.observe(logits, attention)
+        search.request.check_cancelled()
+        result = search.observe(output)
         inputs = search.advance()
     except SightlineError as error:
         return SearchUpdate(search, None, is_done=True, error=error), NO_INPUTS
     return SearchUpdate(search, result, is_done=inputs.is_done), inputs
 
 
-def trim_attention(attention: Float[Tensor, "R S"], search: Search) -> Float[Tensor, "R S2"]:
-    """Return the attention to the search's own sources, without the padding that longer ones need."""
+def trim_attention(output: StepOutput, search: Search) -> StepOutput:
+    """Return the output with attention to the search's own sources, without the padding that longer ones need."""
     mask = search.request.source_mask
-    return attention if mask is None else attention[:, : mask.size(1)]
+    if mask is None or output.attention is None:
+        return output
+    return replace(output, attention=output.attention[:, : mask.size(1)])
 
 
 def reorder_state(state: SharedState, all_inputs: Sequence[NextInputs], counts: Sequence[int]) -> SharedState:

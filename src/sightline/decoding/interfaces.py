@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sightline.decoding.logits_processors import best_tokens
 from sightline.decoding.request import Request
 
 
@@ -32,16 +33,68 @@ class State(Protocol):
 
 
 @dataclass(frozen=True)
-class StepOutput:
-    """The logits of the next token, the state after the newest one, and the attention to the source, if any."""
+class StepNeeds:
+    """What a search needs of a step besides the state."""
 
-    logits: Float[Tensor, "R V"]
+    candidates: int | None = None
+    """The best few tokens of each row suffice, this many; None: the logits of all tokens are needed."""
+    attention: bool = False
+    """The attention to the source is needed."""
+
+    def __or__(self, other: "StepNeeds") -> "StepNeeds":
+        """Return what serves both of two searches."""
+        counts = (self.candidates, other.candidates)
+        few = None if None in counts else max(count for count in counts if count is not None)
+        return StepNeeds(few, self.attention or other.attention)
+
+
+@dataclass(frozen=True)
+class TokenCandidates:
+    """The likeliest tokens of each row, best first, lowest id first in a tie."""
+
+    ids: Int[Tensor, "R k"]
+    log_probabilities: Float[Tensor, "R k"]
+    """The model's own, of a softmax over the whole vocabulary."""
+    vocab_size: int
+
+    @classmethod
+    def of(cls, logits: Float[Tensor, "R V"], count: int) -> "TokenCandidates":
+        """Return the best `count` tokens; a row whose logits are not finite has NaN for log-probabilities."""
+        log_probs = logits.float().log_softmax(dim=1)
+        if count == 1:
+            ids = log_probs.argmax(dim=1, keepdim=True)
+            return cls(ids, log_probs.gather(1, ids), logits.size(1))
+        values, ids = best_tokens(log_probs, count)
+        return cls(ids, values, logits.size(1))
+
+    def select(self, rows: slice) -> "TokenCandidates":
+        """Return the candidates of some rows."""
+        return TokenCandidates(self.ids[rows], self.log_probabilities[rows], self.vocab_size)
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """What follows the newest tokens: logits or, where a search needs no more, candidates; and the state after them."""
+
+    logits: Float[Tensor, "R V"] | None
     state: State
     attention: Float[Tensor, "R S"] | None = None
+    """The attention of each row to the source, if it was needed and there is one."""
+    candidates: TokenCandidates | None = None
+
+    def select(self, rows: slice) -> "StepOutput":
+        """Return the output of some rows, with the state of all."""
+        return StepOutput(
+            None if self.logits is None else self.logits[rows],
+            self.state,
+            None if self.attention is None else self.attention[rows],
+            None if self.candidates is None else self.candidates.select(rows),
+        )
 
 
-Step: TypeAlias = Callable[[Int[Tensor, "R"], State], StepOutput]
-"""All that a search knows of a model: takes the newest token of each row and the state after all tokens before it."""
+Step: TypeAlias = Callable[[Int[Tensor, "R"], State, StepNeeds], StepOutput]
+"""All that a search knows of a model: takes the newest token of each row, the state after all tokens before it, and
+what is needed. It may always give logits, and may give candidates instead where `StepNeeds.candidates` allows."""
 
 FinishReason: TypeAlias = Literal["eos", "length", "stop"]
 """Why a text ended: an end token, the length limit, or a stop string."""
@@ -117,17 +170,19 @@ class StepResult:
 class Search(Protocol):
     """One kind of decoding, running on the sentences of one request.
 
-    It says which rows continue with which tokens, and observes the logits that follow.
+    It says which rows continue with which tokens, and observes what follows.
     """
 
     request: Request
+    needs: StepNeeds
+    """What each step must give it."""
 
     def begin(self) -> NextInputs:
         """Return the first inputs; the state has one row per sentence."""
         ...
 
-    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> StepResult | None:
-        """Process the logits of the last inputs; return the chosen tokens, or None if none are final yet."""
+    def observe(self, output: StepOutput) -> StepResult | None:
+        """Process the output for the last inputs; return the chosen tokens, or None if none are final yet."""
         ...
 
     def advance(self) -> NextInputs:
@@ -140,13 +195,15 @@ class Search(Protocol):
         ...
 
 
+@torch.inference_mode()
 def run_search(search: Search, step: Step, state: State) -> list[list[Hypothesis]]:
-    """Run a search to its end and return its results."""
+    """Run a search to its end and return its results; raise `SearchCancelledError` if it is cancelled."""
     inputs = search.begin()
     while not inputs.is_done:
+        search.request.check_cancelled()
         state = state if inputs.rows is None else state.reorder(inputs.rows)
-        output = step(inputs.newest, state)
-        search.observe(output.logits, output.attention)
+        output = step(inputs.newest, state, search.needs)
+        search.observe(output)
         inputs, state = search.advance(), output.state
     return search.hypotheses
 

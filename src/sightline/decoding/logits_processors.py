@@ -28,11 +28,18 @@ def log_probabilities(
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         reason = "are all −∞" if bool((logits[row] == -torch.inf).all()) else "are not numbers (NaN or +∞)"
-        raise SightlineError(
-            f"the model's logits for sentence {int(sentences[row]) + 1} {reason} after {length} tokens; "
-            "its weights are damaged or its training diverged"
-        )
+        raise logits_not_finite(int(sentences[row]), length, reason)
     return result
+
+
+def logits_not_finite(
+    sentence: int, length: int, reason: str = "are not numbers (NaN, +∞ or all −∞)"
+) -> SightlineError:
+    """Return the error for a sentence whose next token cannot be told."""
+    return SightlineError(
+        f"the model's logits for sentence {sentence + 1} {reason} after {length} tokens; "
+        "its weights are damaged or its training diverged"
+    )
 
 
 class LogitsProcessors:

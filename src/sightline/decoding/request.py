@@ -8,7 +8,25 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from sightline.decoding.settings import DecodingSettings, contains
-from sightline.errors import InputError
+from sightline.errors import InputError, SightlineError
+
+
+class SearchCancelledError(SightlineError):
+    """A search was cancelled before it was done."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled")
+
+
+class Cancellation:
+    """Ends the searches it was given to before their next step; any thread may cancel."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the searches."""
+        self.is_cancelled = True
 
 
 @dataclass(frozen=True)
@@ -26,17 +44,19 @@ class Request:
     """Per sentence, its own limit, if below `max_new_tokens` of the settings."""
     seeds: Sequence[int | None] | None = None
     """Per sentence, its own seed instead of that of the settings."""
-    to_text: Callable[[Sequence[int]], str] | None = None
-    """Decodes generated ids to the text that is searched for stop strings."""
+    is_complete: Callable[[Sequence[int]], bool] | None = None
+    """Tells whether a text is complete with these generated ids, though they do not finish with an end token."""
     source_mask: Bool[Tensor, "B S"] | None = None
     """For the coverage penalty: True at source tokens, False at padding. None: no padding."""
     device: torch.device | str = "cpu"
     """The device of the step's ids and logits."""
+    cancellation: Cancellation | None = None
+    """Lets another thread end the search between two steps."""
 
     def __post_init__(self) -> None:
         problems = list(self._count_mismatches()) or [*self._impossible_contexts(), *self._impossible_prefixes()]
-        if self.settings.stop and self.to_text is None:
-            problems.append("stop strings need to_text, which decodes ids to text")
+        if self.settings.stop and self.is_complete is None:
+            problems.append("stop strings need is_complete, which finds them in the text of the ids")
         problems += [
             f"forced_words {s} holds an end token" for s in self.settings.forced_words if set(s) & set(self.end_ids)
         ]
@@ -49,12 +69,10 @@ class Request:
         limit = self.settings.max_new_tokens
         return [min(limit, own) for own in self.max_new_tokens] if self.max_new_tokens else [limit] * len(self.contexts)
 
-    def contains_stop(self, ids: Sequence[int]) -> bool:
-        """Tell whether the text of these ids contains a stop string."""
-        if not self.settings.stop or self.to_text is None:
-            return False
-        text = self.to_text(ids)
-        return any(stop in text for stop in self.settings.stop)
+    def check_cancelled(self) -> None:
+        """Raise if the search was cancelled; called before every step."""
+        if self.cancellation is not None and self.cancellation.is_cancelled:
+            raise SearchCancelledError
 
     def check_vocabulary(self, size: int) -> None:
         """Raise if any id is outside the model's vocabulary, whose size is only known from its first logits."""
@@ -103,8 +121,8 @@ class Request:
             for bad in self.settings.bad_words:
                 if contains(prefix, bad):
                     yield f"the prefix of sentence {number} contains bad_words {bad}"
-            if prefix and self.contains_stop(prefix):
-                yield f"the prefix of sentence {number} already contains a stop string"
+            if prefix and self.is_complete is not None and self.is_complete(prefix):
+                yield f"the prefix of sentence {number} is complete already: it contains a stop string"
             outstanding = int(constraints.outstanding(torch.tensor([list(prefix)], dtype=torch.long)))
             if outstanding > limit - len(prefix):
                 room = f"{limit - len(prefix)} of max_new_tokens {limit} are left"

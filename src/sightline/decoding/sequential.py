@@ -16,6 +16,8 @@ from sightline.decoding.interfaces import (
     NextInputs,
     State,
     Step,
+    StepNeeds,
+    StepOutput,
     StepResult,
     length_penalty,
 )
@@ -25,6 +27,7 @@ from sightline.decoding.logits_processors import (
     keep_min_p,
     keep_top_p,
     log_probabilities,
+    logits_not_finite,
     no_token_allowed,
 )
 from sightline.decoding.request import Request
@@ -53,6 +56,7 @@ class SequentialSearch:
         self.finished: dict[int, Hypothesis] = {}
         device = torch.device(request.device)
         self.sentences = torch.tensor([row // n_samples for row in self.rows], dtype=torch.long, device=device)  # R
+        self.needs = StepNeeds(candidates=1 if choose is greedy_tokens and self.processors.is_noop else None)
         self.generated = self.sentences.new_empty(len(self.rows), 0)  # R T
         self.length = 0
 
@@ -61,15 +65,9 @@ class SequentialSearch:
         self.newest = self.sentences.new_tensor([context[-1] for context in self.request.contexts])[self.sentences]
         return NextInputs(self.sentences if self.n_samples > 1 else None, self.newest)
 
-    def observe(self, logits: Float[Tensor, "R V"], attention: Float[Tensor, "R S"] | None = None) -> StepResult:  # noqa: ARG002
+    def observe(self, output: StepOutput) -> StepResult:
         """Choose a token for each row."""
-        if self.length == 0:
-            self.request.check_vocabulary(logits.size(1))
-        log_probs = log_probabilities(logits, sentences=self.sentences, length=self.length)
-        scores = self.processors.process(logits, log_probs, generated=self.generated, sentences=self.sentences)
-        self.newest = self.choose(scores, self.rows)
-        tokens, token_log_probs = self.newest.tolist(), _pick(log_probs, self.newest)
-        token_scores = token_log_probs if scores is log_probs else _pick(scores, self.newest)
+        tokens, token_log_probs, token_scores = self._choose(output)
         if -math.inf in token_scores:
             raise no_token_allowed(int(self.sentences[token_scores.index(-math.inf)]), self.length)
         self.length += 1
@@ -79,6 +77,28 @@ class SequentialSearch:
                 finished[row] = self.partials[row].finish(finish_reason, self.request.settings.length_penalty)
         self.finished.update(finished)
         return StepResult(self.rows, tokens, token_log_probs, finished)
+
+    def _choose(self, output: StepOutput) -> tuple[list[int], list[float], list[float]]:
+        """Return the token of each row, its log-probability, and its score."""
+        best, logits = output.candidates, output.logits
+        if best is not None:
+            self.newest = best.ids[:, 0]
+            log_probs: list[float] = best.log_probabilities[:, 0].tolist()
+            if any(map(math.isnan, log_probs)):
+                row = next(row for row, value in enumerate(log_probs) if math.isnan(value))
+                raise logits_not_finite(int(self.sentences[row]), self.length)
+            if self.length == 0:
+                self.request.check_vocabulary(best.vocab_size)
+            return self.newest.tolist(), log_probs, log_probs
+        if logits is None:
+            raise TypeError("this search needs the logits of all tokens, which the step did not give")
+        if self.length == 0:
+            self.request.check_vocabulary(logits.size(1))
+        likely = log_probabilities(logits, sentences=self.sentences, length=self.length)
+        scores = self.processors.process(logits, likely, generated=self.generated, sentences=self.sentences)
+        self.newest = self.choose(scores, self.rows)
+        picked = _pick(likely, self.newest)
+        return self.newest.tolist(), picked, picked if scores is likely else _pick(scores, self.newest)
 
     def advance(self, dropped_rows: Collection[int] = ()) -> NextInputs:
         """Continue with the rows that are neither finished nor dropped by the caller."""
@@ -117,7 +137,7 @@ class _Partial:
         self.total_score += score
         if token in request.end_ids:
             return "eos"
-        if request.settings.stop and request.contains_stop(self.ids):
+        if request.is_complete is not None and request.is_complete(self.ids):
             return "stop"
         return "length" if len(self.ids) >= self.limit else None
 
@@ -143,10 +163,14 @@ def run_steps(
     """Yield the result of each step until all rows are finished; `send` the numbers of rows to drop unfinished."""
     inputs = search.begin()
     while not inputs.is_done:
-        state = state if inputs.rows is None else state.reorder(inputs.rows)
-        output = step(inputs.newest, state)
-        dropped_rows = yield search.observe(output.logits)
-        inputs, state = search.advance(dropped_rows or ()), output.state
+        with torch.inference_mode():  # not between steps, where the caller's own code runs
+            search.request.check_cancelled()
+            state = state if inputs.rows is None else state.reorder(inputs.rows)
+            output = step(inputs.newest, state, search.needs)
+            result = search.observe(output)
+        dropped_rows = yield result
+        with torch.inference_mode():
+            inputs, state = search.advance(dropped_rows or ()), output.state
 
 
 def greedy_tokens(scores: Float[Tensor, "R V"], _rows: list[int]) -> Int[Tensor, "R"]:

@@ -1,7 +1,7 @@
 """Pipelines: a model with its tokenizer, text in and text out.
 
-    Translator   translate, translations          an encoder–decoder
-    Chat         reply, replies, conversation     an encoder–decoder trained on dialogues
+    Translator   translate, translations          an encoder–decoder, or a GPT, trained on pairs
+    Chat         reply, replies, conversation     an encoder–decoder, or a GPT, trained on dialogues
     Generator    generate, stream, continuations  a GPT
     Filler       fill, fillings                   a BERT with a masked-language-model head
     Classifier   classify, tag, tags              a BERT with a classification head

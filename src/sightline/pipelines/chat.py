@@ -1,7 +1,6 @@
 """Chat: the last few turns in, a reply out."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from sightline.bundle import TaskConfig
 from sightline.data.corpora.corpus import format_context
@@ -47,7 +46,7 @@ class Chat(Seq2SeqPipeline):
     def create_job(self, history: Sequence[str], settings: DecodingSettings) -> GenerationJob | None:
         """Create the job of replying to the last of these turns; None if it is blank."""
         source = self.encode_source(history)
-        return self.create_job_for_ids(source, settings) if source else None
+        return self.create_source_job(source, settings) if source else None
 
     def conversation(self) -> "Conversation":
         """Start a conversation that keeps its history."""
@@ -62,8 +61,8 @@ class Chat(Seq2SeqPipeline):
         read, ids, spans = self.fit_context([text] if isinstance(text, str) else text)
         return self.trace_source(build_tokenized_text(read, ids, spans, self.tokenizer), target, options)
 
-    def parse_input(self, given: str | Sequence[str]) -> Any:
-        """Return a message, or the turns that are read: old ones are dropped, and then do not count as too long."""
+    def parse_input(self, given: str | Sequence[str]) -> str | Sequence[str]:
+        """Return a text, or turns without the oldest ones if they are too long."""
         return given if isinstance(given, str) else self.source_text(given).split("\n")
 
     def encode_source(self, history: Sequence[str]) -> list[int]:
@@ -84,9 +83,16 @@ class Chat(Seq2SeqPipeline):
         while True:
             text = format_context(history, context_turns=turns)
             ids, spans = self.tokenizer.encode_with_offsets(text)
-            if turns <= 1 or self.max_length is None or len(ids) <= self.max_length:
+            if turns <= 1 or self.max_context is None or len(ids) <= self.max_context:
                 return text, ids, spans
             turns -= 1
+
+    @property
+    def max_context(self) -> int | None:
+        """Tokens from which on old turns are dropped; where turns and reply share positions, a reply has room left."""
+        if not self.in_sequence or self.max_positions is None:
+            return self.max_length
+        return self.max_positions - min(self.generation.max_new_tokens, self.max_positions // 2)
 
 
 class Conversation:

@@ -17,8 +17,9 @@ from sightline.data.datasets.batch import BertInputs, pad
 from sightline.data.datasets.encoding import space_words
 from sightline.errors import InputError
 from sightline.model import TextEncoder
+from sightline.model.config import Head
 from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
-from sightline.tracing import Choice, TextEncoderPass, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import Choice, TokenizedText, Trace, TraceOptions, run_trace
 
 OneOrPair: TypeAlias = str | tuple[str, str]
 
@@ -42,7 +43,7 @@ class ClassifiedWord(Classification):
 class Classifier(Pipeline):
     """Classifies texts, pairs of texts, or the words of a sentence."""
 
-    interface = TextEncoder
+    interfaces = (TextEncoder,)
     model: TextEncoder
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
@@ -55,6 +56,11 @@ class Classifier(Pipeline):
         names = self.task_config.labels if self.task_config else ()
         self.labels: tuple[str, ...] = names or tuple(map(str, range(config.n_classes)))
         """Class names by id; numbers if they have none."""
+
+    @property
+    def head(self) -> Head:
+        """The head for words, or for texts."""
+        return "token_classification" if self.per_word else "sequence_classification"
 
     def classify(
         self, texts: Sequence[OneOrPair], *, truncate: bool = False, batch_tokens: int = BATCH_TOKENS
@@ -115,20 +121,21 @@ class Classifier(Pipeline):
         source, firsts = self.tokenize_words(text) if self.per_word else (self.tokenize(text), [0])
         self.check_lengths([source.tokens])
         with self.inference_mode():
-            work = TextEncoderPass(
-                self.model,
-                [token.id for token in source.tokens],
-                head="token_classification" if self.per_word else "sequence_classification",
-                segments=[token.segment for token in source.tokens],
+            work = self.forward_pass(
+                [token.id for token in source.tokens], segments=[token.segment for token in source.tokens]
             )
             choices = [Choice(row) for row in firsts]
             return run_trace(work, trace_options, choices, source=source, task=self.task, name=self.labels.__getitem__)
 
-    def parse_input(self, given: str | Sequence[str]) -> Any:
-        """Return a text, a pair of texts, or the words of a sentence, as `trace` takes them."""
+    def parse_input(self, given: str | Sequence[str]) -> str | Sequence[str]:
+        """Return the words of a sentence if the model classifies words, else a text or a pair of texts."""
         if self.per_word:
             return (given if isinstance(given, str) else " ".join(given)).split()
-        return given if not isinstance(given, str) and len(given) == 2 else super().parse_input(given)
+        if isinstance(given, str):
+            return given
+        if len(given) != 2:
+            raise InputError("this model takes one text, or a pair of texts", option="input")
+        return given[0], given[1]
 
     def tokenize(self, text: OneOrPair | Sequence[str]) -> TokenizedText:
         """Return a text, or a pair a line each, as a trace shows it."""

@@ -14,8 +14,9 @@ from sightline.bundle import Bundle
 from sightline.data.datasets.batch import MaskedBatch, token_mask
 from sightline.errors import InputError
 from sightline.model import TextEncoder
+from sightline.model.config import Head
 from sightline.pipelines.pipeline import BATCH_TOKENS, Pipeline, build_tokenized_text
-from sightline.tracing import Choice, TextEncoderPass, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import Choice, TokenizedText, Trace, TraceOptions, run_trace
 
 MASK = "[MASK]"
 """What users type for the mask, whatever the tokenizer calls it."""
@@ -49,7 +50,7 @@ class Gap:
 class Filler(Pipeline):
     """Predicts masked words. Here, and only here, "[MASK]" in a user's text is the mask token."""
 
-    interface = TextEncoder
+    interfaces = (TextEncoder,)
     model: TextEncoder
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
@@ -57,6 +58,11 @@ class Filler(Pipeline):
         self.mask_id = self.require_special_id("mask")
         names = sorted({MASK, self.tokenizer.roles["mask"]})
         self._mask = re.compile("|".join(map(re.escape, names)))
+
+    @property
+    def head(self) -> Head:
+        """The masked-language-model head."""
+        return "mlm"
 
     def fill(self, text: str, *, n: int = 5) -> list[Filling]:
         """Return the n most likely words for each mask of a text, each mask by itself."""
@@ -92,7 +98,7 @@ class Filler(Pipeline):
         ids = [token.id for token in source.tokens]
         with self.inference_mode():
             return run_trace(
-                TextEncoderPass(self.model, ids, head="mlm"),
+                self.forward_pass(ids),
                 trace_options,
                 [Choice(row) for row, id_ in enumerate(ids) if id_ == self.mask_id],
                 source=source,

@@ -7,60 +7,36 @@ from typing import Literal, overload
 from jaxtyping import Float
 from torch import Tensor
 
-from sightline.data.datasets.batch import pad
 from sightline.decoding import (
     BeamHistory,
+    Cancellation,
     DecodingSettings,
     FinishReason,
     Hypothesis,
     Request,
-    Step,
-    search,
-    search_for,
 )
 from sightline.decoding import stream as stream_ids
-from sightline.decoding.continuous_batch import SharedState
 from sightline.errors import InputError, SettingsError
 from sightline.model import CausalLM
-from sightline.model.cache import INITIAL_CAPACITY
+from sightline.pipelines.detokenizer import IncrementalDetokenizer
 from sightline.pipelines.generation import (
     Generation,
     GenerationJob,
-    IncrementalDetokenizer,
-    Interventions,
+    GenerativePipeline,
     TextStreamer,
-    make_hooks,
-    make_step,
     stream_pieces,
-    trim_text,
 )
-from sightline.pipelines.pipeline import (
-    BATCH_TOKENS,
-    Pipeline,
-    batch_by_tokens,
-    build_tokenized_text,
-    tokenize_input,
-    tokenize_output,
-)
+from sightline.pipelines.pipeline import BATCH_TOKENS, build_tokenized_text, tokenize_input, tokenize_output
 from sightline.pipelines.scoring import text_token_log_probs
-from sightline.tracing import (
-    CausalLMPass,
-    Choice,
-    TokenizedText,
-    Trace,
-    TraceOptions,
-    build_interventions,
-    run_trace,
-    search_with_history,
-)
+from sightline.pipelines.stop_strings import StopStrings
+from sightline.tracing import Choice, TokenizedText, Trace, TraceOptions, run_trace
 from sightline.tracing.tokenized_text import EMPTY_TEXT, concatenate
 
 
-class Generator(Pipeline):
+class Generator(GenerativePipeline):
     """Continues a prompt."""
 
-    interface = CausalLM
-    generates = True
+    interfaces = (CausalLM,)
     model: CausalLM
 
     @overload
@@ -83,14 +59,8 @@ class Generator(Pipeline):
             text = self.continuations([prompt], settings=settings)[0][0].text
             return iter([text] if text else [])
         [context] = self.encode_prompts([prompt])
-        request = self.build_request([context], settings)
-        with self.inference_mode():
-            results = stream_ids(make_step(self.model), self.prefill([context]), request)
-        return stream_pieces(
-            results,
-            TextStreamer(IncrementalDetokenizer(self.tokenizer, context), settings),
-            inference_mode=self.inference_mode,
-        )
+        results = stream_ids(*self.prepare_search([context], settings))
+        return stream_pieces(results, TextStreamer(self.create_detokenizer(context), settings))
 
     def continuations(
         self,
@@ -102,15 +72,11 @@ class Generator(Pipeline):
         """Return the continuations of each prompt with their scores, best first (in order, when sampled)."""
         settings = settings or self.generation
         contexts = self.encode_prompts(prompts)
-        results: list[list[Generation]] = [[] for _ in contexts]
-        n_rows = max(settings.beam_size, settings.n_best)
-        for chosen in batch_by_tokens([len(context) for context in contexts], batch_tokens=batch_tokens, rows=n_rows):
-            own = [contexts[number] for number in chosen]
-            with self.inference_mode():
-                found = search(make_step(self.model), self.prefill(own), self.build_request(own, settings))
-            for number, hypotheses in zip(chosen, found, strict=True):
-                results[number] = [self.build_generation(one, contexts[number], settings) for one in hypotheses]
-        return results
+        found = self.search_rows(contexts, settings, batch_tokens=batch_tokens)
+        return [
+            [self.build_generation(one, context, settings) for one in hypotheses]
+            for context, hypotheses in zip(contexts, found, strict=True)
+        ]
 
     def log_likelihoods(self, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> list[float]:
         """Return the log-probability of each text as a document: from its beginning to its end.
@@ -156,7 +122,7 @@ class Generator(Pipeline):
             inputs = TokenizedText(whole.text, whole.tokens[:-1] if output.tokens else whole.tokens)
             self.check_lengths([inputs.tokens], what="prompt and target")
             return run_trace(
-                CausalLMPass(self.model, [token.id for token in inputs.tokens]),
+                self.forward_pass((), [token.id for token in inputs.tokens]),
                 trace_options,
                 [Choice(len(context) - 1 + step, token.id) for step, token in enumerate(output.tokens)],
                 source=source,
@@ -174,17 +140,15 @@ class Generator(Pipeline):
         self, context: Sequence[int], settings: DecodingSettings, trace_options: TraceOptions
     ) -> tuple[TokenizedText, FinishReason, BeamHistory | None]:
         """Generate a continuation; return it with its finish reason and, for a beam, the history of the search."""
-        interventions = build_interventions(CausalLMPass(self.model, context), trace_options)
-        state = self.prefill([context], interventions=interventions)
-        step = make_step(self.model, interventions)
-        hypothesis, history = search_with_history(step, state, self.build_request([context], settings))
+        forward_pass = self.forward_pass((), context)
+        hypothesis, history = self.search_for_trace(context, settings, forward_pass, trace_options)
         text = self.build_generation(hypothesis, context, settings).text
         ended = hypothesis.finish_reason == "eos"
         output = tokenize_output(text, hypothesis.ids, self.tokenizer, ended=ended, context=context)
         return output, hypothesis.finish_reason, history
 
     def resolve_settings(self, n: int, overrides: Mapping[str, object]) -> DecodingSettings:
-        """Return the decoding settings for `n` texts from one prompt."""
+        """Return the decoding settings for `n` texts from one prompt; different ones need sampling or a beam."""
         settings = self.settings(**overrides)
         if n > 1 and not settings.do_sample and settings.beam_size < n:
             raise SettingsError(f"{n} different texts need sampling or a beam: give do_sample=True or beam_size={n}")
@@ -214,47 +178,43 @@ class Generator(Pipeline):
             raise InputError("this model's tokenizer has no end token to start a text with: give a prompt")
         return [row or [before] for row in rows]
 
-    def build_request(self, contexts: Sequence[Sequence[int]], settings: DecodingSettings) -> Request:
-        """Build the search request."""
+    def prompt_of(self, row: Sequence[int]) -> Sequence[int]:
+        """Return all of a prompt but its last id, which the search feeds first."""
+        return row[:-1]
+
+    def build_request(
+        self,
+        rows: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Sequence[int]] = (),
+        *,
+        cancellation: Cancellation | None = None,
+    ) -> Request:
+        """Build the request of continuing prompts."""
         end_id = self.tokenizer.end_id
         return Request(
-            contexts,
+            rows,
             settings,
             end_ids=[] if end_id is None else [end_id],
+            prefixes=prefixes if any(prefixes) else None,
             # The last token needs no position: nothing is predicted from it.
-            max_new_tokens=[self.max_length + 1 - len(context) for context in contexts] if self.max_length else None,
-            to_text=IncrementalDetokenizer(self.tokenizer),
-            device=self.embedding_weight.device,
+            max_new_tokens=[self.max_length + 1 - len(row) for row in rows] if self.max_length else None,
+            is_complete=StopStrings(settings.stop).predicate(IncrementalDetokenizer(self.tokenizer)),
+            device=self.engine.device,
+            cancellation=cancellation or self.engine.cancellation,
         )
-
-    def prefill(self, contexts: Sequence[Sequence[int]], *, interventions: Interventions | None = None) -> SharedState:
-        """Return the state of the model after all but the last id of each context."""
-        longest = max(len(context) for context in contexts)
-        state: SharedState = self.model.start(len(contexts), capacity=longest + INITIAL_CAPACITY)
-        if longest > 1:
-            ids, lengths = pad([context[:-1] for context in contexts], device=self.embedding_weight.device)
-            _, state = self.model.step(ids, state, lengths=lengths, hooks=make_hooks(interventions))
-        return state
-
-    @property
-    def step(self) -> Step:
-        """The model's decoding step."""
-        return make_step(self.model)
 
     def create_job(self, prompt: str, settings: DecodingSettings) -> GenerationJob:
         """Create the job of continuing a prompt."""
         [context] = self.encode_prompts([prompt])
-        return GenerationJob(
-            ids=context,
-            search=search_for(self.build_request([context], settings)),
-            settings=settings,
-            make_detokenizer=lambda: IncrementalDetokenizer(self.tokenizer, context),
-            build_generation=lambda hypothesis: self.build_generation(hypothesis, context, settings),
-        )
+        return self.create_row_job(context, settings)
 
-    def build_generation(
-        self, hypothesis: Hypothesis, context: Sequence[int], settings: DecodingSettings
-    ) -> Generation:
-        """Decode a search result."""
-        text = IncrementalDetokenizer(self.tokenizer, context).decode_all(hypothesis.content)
-        return Generation.from_hypothesis(hypothesis, trim_text(text, hypothesis, settings), self.tokenizer)
+    def create_detokenizer(self, row: Sequence[int]) -> IncrementalDetokenizer:
+        """Return the detokenizer of a continuation."""
+        return IncrementalDetokenizer(self.tokenizer, row)
+
+    def build_generation(self, hypothesis: Hypothesis, row: Sequence[int], settings: DecodingSettings) -> Generation:
+        """Decode a continuation of a prompt."""
+        text = self.create_detokenizer(row).decode_all(hypothesis.content)
+        text = StopStrings(settings.stop).trim(text, hypothesis.finish_reason)
+        return Generation.from_hypothesis(hypothesis, text, self.tokenizer)

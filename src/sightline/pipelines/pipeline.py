@@ -1,7 +1,8 @@
 """The base of all pipelines, and what several of them need: batches, settings with overrides, texts for traces."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeGuard
 
@@ -15,12 +16,24 @@ from sightline.data.datasets.batch import pad
 from sightline.data.tokenizers import Tokenizer
 from sightline.data.tokenizers.tokenizer import Role
 from sightline.decoding import DecodingSettings
+from sightline.engine.torch_engine import inference_mode
 from sightline.errors import InputError, SettingsError
 from sightline.model import CausalLM, Model, Seq2Seq, TextEncoder
+from sightline.model.config import Head
 from sightline.model.registry import interface_of
-from sightline.pipelines.generation import DetokenizerState, IncrementalDetokenizer
+from sightline.pipelines.detokenizer import DetokenizerState, IncrementalDetokenizer
 from sightline.pipelines.neighbors import Neighbor, WordList
-from sightline.tracing import TextEncoderPass, Token, TokenizedText, Trace, TraceOptions, run_trace
+from sightline.tracing import (
+    CausalLMPass,
+    Seq2SeqPass,
+    TextEncoderPass,
+    Token,
+    TokenizedText,
+    Trace,
+    TraceOptions,
+    run_trace,
+)
+from sightline.tracing.passes import Pass
 from sightline.tracing.tokenized_text import Span
 
 BATCH_TOKENS = 4_096
@@ -40,6 +53,61 @@ def register_hidden_states(interface: type, compute: HiddenStates) -> None:
     HIDDEN_STATES[interface] = compute
 
 
+@dataclass(frozen=True)
+class PassIds:
+    """The ids of one forward pass, as a trace has them, and the head that reads its output."""
+
+    source: Sequence[int]
+    inputs: Sequence[int]
+    """What a decoder reads; a decoder without an encoder reads the source here too."""
+    segments: Sequence[int] | None
+    head: Head | None
+
+
+def build_seq2seq_pass(model: Seq2Seq, ids: PassIds) -> Seq2SeqPass:
+    """Return the pass of a source and a target."""
+    require_ids(source=ids.source, inputs=ids.inputs)
+    return Seq2SeqPass(model, ids.source, ids.inputs)
+
+
+def build_causal_lm_pass(model: CausalLM, ids: PassIds) -> CausalLMPass:
+    """Return the pass of a text."""
+    require_ids(inputs=ids.inputs)
+    return CausalLMPass(model, ids.inputs)
+
+
+def build_text_encoder_pass(model: TextEncoder, ids: PassIds) -> TextEncoderPass:
+    """Return the pass of a text, or a pair of texts, through a head."""
+    require_ids(source=ids.source)
+    n_segments = getattr(model.config, "n_segments", 1)
+    if ids.segments and (
+        len(ids.segments) != len(ids.source) or not all(0 <= one < n_segments for one in ids.segments)
+    ):
+        raise InputError(f"give each token of the source one of {n_segments} segments", option="segments")
+    return TextEncoderPass(model, ids.source, head=ids.head, segments=ids.segments or None)
+
+
+def require_ids(**given: Sequence[int]) -> None:
+    """Refuse sequences without ids, by name."""
+    for name, ids in given.items():
+        if not ids:
+            raise InputError("there are no ids", option=name)
+
+
+BuildPass = Callable[[Any, PassIds], Pass]
+PASSES: dict[type, BuildPass] = {
+    Seq2Seq: build_seq2seq_pass,
+    CausalLM: build_causal_lm_pass,
+    TextEncoder: build_text_encoder_pass,
+}
+"""The forward pass of models of an interface."""
+
+
+def register_pass(interface: type, build: BuildPass) -> None:
+    """Trace models of an interface by the pass that this function builds."""
+    PASSES[interface] = build
+
+
 class Pipeline:
     """A model with its tokenizer, called with plain text: embeds texts, finds the neighbors of words, traces.
 
@@ -47,10 +115,10 @@ class Pipeline:
     only during a call, so a model can be used while it is being trained.
     """
 
-    interface: ClassVar[type] = Model
-    """What this pipeline needs of a model: a Protocol of `sightline.model.interfaces`."""
+    interfaces: ClassVar[tuple[type, ...]] = (Model,)
+    """What this pipeline can use: models with one of these Protocols of `sightline.model.interfaces`."""
     generates: ClassVar[bool] = False
-    """Whether this pipeline generates text."""
+    """Whether it generates text: then it is a `GenerativePipeline`, with an engine."""
     model: Model
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:
@@ -72,7 +140,17 @@ class Pipeline:
     @classmethod
     def supports(cls, model: Model) -> bool:
         """Tell whether this kind of pipeline can use a model."""
-        return cls.interface in (Model, interface_of(model.config))
+        return Model in cls.interfaces or interface_of(model.config) in cls.interfaces
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Target languages; empty for all but multilingual translators."""
+        return ()
+
+    @property
+    def head(self) -> Head | None:
+        """The head that reads the model's output, if this pipeline uses one."""
+        return None
 
     def settings(self, **overrides: object) -> DecodingSettings:
         """Return the model's decoding settings with some overridden (see `DecodingSettings`)."""
@@ -103,34 +181,35 @@ class Pipeline:
 
     def trace(self, text: str, **options: Any) -> Trace:
         """Trace the model on a text, value by value; `options` are those of `tracing.TraceOptions`."""
-        model = self.model
-        if not is_text_encoder(model):
+        if not is_text_encoder(self.model):
             raise InputError(
-                f"a {type(model).__name__} is traced while it generates: use a Translator, a Chat or a Generator"
+                f"a {type(self.model).__name__} is traced while it generates: use a Translator, a Chat or a Generator"
             )
         trace_options, _ = TraceOptions.of(options, generates=False)
         before, after = self.frame()
         source = tokenize_input(text, self.tokenizer, before=before, after=after)
         self.check_lengths([source.tokens])
         with self.inference_mode():
-            work = TextEncoderPass(model, [token.id for token in source.tokens], head=None)
+            work = self.forward_pass([token.id for token in source.tokens])
             return run_trace(work, trace_options, [], source=source, task=self.task, name=self.tokenizer.token_text)
+
+    def parse_input(self, given: str | Sequence[str]) -> Any:
+        """Return an input in the form that `trace` takes; refuse one that this pipeline cannot read."""
+        if not isinstance(given, str):
+            raise InputError("this model takes one text", option="input")
+        return given
+
+    def forward_pass(
+        self, source_ids: Sequence[int], input_ids: Sequence[int] = (), *, segments: Sequence[int] | None = None
+    ) -> Pass:
+        """Return the forward pass over ids as a trace has them: the tokens of its `source` and its `inputs`."""
+        ids = PassIds(source_ids, input_ids, segments, self.head)
+        return PASSES[interface_of(self.model.config)](self.model, ids)
 
     @property
     def task(self) -> str | None:
         """The task the model was trained for, if known."""
         return self.task_config.task if self.task_config else None
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Target languages of a multilingual model; empty for others."""
-        return ()
-
-    def parse_input(self, given: str | Sequence[str]) -> Any:
-        """Return an input as `trace` takes it; refuse several texts if it takes one."""
-        if not isinstance(given, str):
-            raise InputError("this model takes one text")
-        return given
 
     def hidden_states(self, ids: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "N E"]:
         """Return the last layer's hidden state of every token, without padding."""
@@ -177,18 +256,9 @@ class Pipeline:
             raise InputError(f"the model's tokenizer has no {role} token, which a {type(self).__name__} needs")
         return found
 
-    @contextmanager
-    def inference_mode(self) -> Iterator[None]:
+    def inference_mode(self) -> AbstractContextManager[None]:
         """Switch the model to evaluation mode without gradients, and back afterwards."""
-        in_training = [module for module in self._modules if module.training]
-        for module in in_training:
-            module.training = False
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            for module in in_training:
-                module.training = True
+        return inference_mode(self._modules)
 
 
 def is_text_encoder(model: Model) -> TypeGuard[TextEncoder]:

@@ -1,17 +1,20 @@
 """Scoring: log-probabilities and attention of given tokens, in running text or in the target of a source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sightline.data.datasets.batch import pad, token_mask
+from sightline.data.datasets.batch import join_rows, pad, token_mask
+from sightline.engine.torch_engine import require_cross_attention
 from sightline.errors import InputError
 from sightline.model import ActivationCache, CausalLM, Seq2Seq
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.logits import iter_logits
-from sightline.pipelines.generation import require_cross_attention
+from sightline.model.registry import interface_of
 from sightline.pipelines.pipeline import batch_by_tokens
 
 DEFAULT_BLOCK_SIZE = 1_024
@@ -65,7 +68,7 @@ def split_windows(n: int, *, length: int, context: int) -> Iterator[tuple[int, i
 
 
 def target_token_log_probs(
-    model: Seq2Seq,
+    model: Seq2Seq | CausalLM,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -83,7 +86,7 @@ def target_token_log_probs(
 
 
 def compute_cross_attention(
-    model: Seq2Seq,
+    model: Seq2Seq | CausalLM,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -106,8 +109,56 @@ def compute_cross_attention(
     return found
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """A batch of sources and decoder inputs, each padded on the right."""
+
+    source: Int[Tensor, "B S"]
+    source_lengths: Int[Tensor, "B"]
+    inputs: Int[Tensor, "B T"]
+    lengths: Int[Tensor, "B"]
+
+
+def decode_after_encoding(model: Seq2Seq, pairs: Pairs, hooks: NoHooks) -> Float[Tensor, "N E"]:
+    """Return the decoder's output at all inputs, the source encoded."""
+    encoder_output = model.encode(pairs.source, lengths=pairs.source_lengths, packed=True, hooks=hooks)
+    return model.decode(pairs.inputs, encoder_output, lengths=pairs.lengths, packed=True, hooks=hooks)
+
+
+def decode_in_sequence(model: CausalLM, pairs: Pairs, hooks: NoHooks) -> Float[Tensor, "N E"]:
+    """Return the output at all inputs, which follow the source in one sequence."""
+    ids, lengths, is_input = join_rows(pairs.source, pairs.source_lengths, pairs.inputs, pairs.lengths)
+    return model.decode(ids, lengths=lengths, packed=True, hooks=hooks)[is_input]
+
+
+@dataclass(frozen=True)
+class PairReader:
+    """How the models of an interface read a source and a target."""
+
+    decode: Callable[[Any, Pairs, NoHooks], Float[Tensor, "N E"]]
+    """Returns the output of the decoder at all inputs of a batch, without padding."""
+    in_sequence: bool
+    """Source, start token and target are one sequence and share its positions."""
+
+
+PAIR_READERS: dict[type, PairReader] = {
+    Seq2Seq: PairReader(decode_after_encoding, in_sequence=False),
+    CausalLM: PairReader(decode_in_sequence, in_sequence=True),
+}
+
+
+def register_pair_reader(interface: type, reader: PairReader) -> None:
+    """Let models of an interface read pairs in this way."""
+    PAIR_READERS[interface] = reader
+
+
+def pair_reader(model: Seq2Seq | CausalLM) -> PairReader:
+    """Return how a model reads pairs."""
+    return PAIR_READERS[interface_of(model.config)]
+
+
 def teacher_force(
-    model: Seq2Seq,
+    model: Seq2Seq | CausalLM,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
@@ -126,8 +177,7 @@ def teacher_force(
         source, source_lengths = pad([sources[number] for number in chosen], device=device)
         target, target_lengths = pad([[start_id, *targets[number]] for number in chosen], device=device)
         inputs, labels, target_lengths = target[:, :-1], target[:, 1:], target_lengths - 1
-        encoder_output = model.encode(source, lengths=source_lengths, packed=True, hooks=hooks)
-        hidden = model.decode(inputs, encoder_output, lengths=target_lengths, packed=True, hooks=hooks)
+        hidden = pair_reader(model).decode(model, Pairs(source, source_lengths, inputs, target_lengths), hooks)
         yield chosen, hidden, labels[token_mask(labels, target_lengths)]
 
 

@@ -7,6 +7,7 @@ from typing import Literal, overload
 from sightline.config import one_of, unknown_name
 from sightline.data.tokenizers import tag_token
 from sightline.decoding import DecodingSettings, FinishReason, Hypothesis
+from sightline.engine.torch_engine import require_cross_attention
 from sightline.errors import InputError
 from sightline.pipelines.generation import Generation, GenerationJob
 from sightline.pipelines.pipeline import BATCH_TOKENS, find_token_spans, tokenize_input
@@ -97,6 +98,8 @@ class Translator(Seq2SeqPipeline):
         `to` may name a language for each text. A blank text becomes its prefix, without the model.
         """
         settings = settings or self.generation
+        if alignment:
+            require_cross_attention(self.model)
         sources = self.encode_sources(texts, to, from_)
         beginnings = [""] * len(texts) if prefixes is None else list(prefixes)
         if len(beginnings) != len(texts):
@@ -182,7 +185,7 @@ class Translator(Seq2SeqPipeline):
     ) -> GenerationJob | None:
         """Create the job of translating a text; None for a blank one."""
         [source] = self.encode_sources([text], to, from_)
-        return self.create_job_for_ids(source, settings, self.target_tokenizer.encode(prefix)) if source else None
+        return self.create_source_job(source, settings, self.target_tokenizer.encode(prefix)) if source else None
 
     def encode_sources(
         self, texts: Sequence[str], to: str | Sequence[str] | None, from_: str | None

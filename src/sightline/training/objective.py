@@ -19,6 +19,7 @@ from sightline.data.datasets.batch import (
     PairBatch,
     TaggedBatch,
     TextBatch,
+    join_rows,
     token_mask,
 )
 from sightline.model import CausalLM, Model, Seq2Seq, TextEncoder
@@ -87,6 +88,13 @@ def pair_loss(objective: Objective, batch: PairBatch, model: Seq2Seq) -> Loss:
     return objective.predict_tokens(hidden, model, drop_padding(batch.targets, batch.lengths))
 
 
+def pair_sequence_loss(objective: Objective, batch: PairBatch, model: CausalLM) -> Loss:
+    """Each target token from the source and the reference tokens before it, all in one sequence."""
+    ids, lengths, is_input = join_rows(batch.source, batch.source_lengths, batch.inputs, batch.lengths)
+    hidden = model.decode(ids, lengths=lengths, packed=True)[is_input]
+    return objective.predict_tokens(hidden, model, drop_padding(batch.targets, batch.lengths))
+
+
 def text_loss(objective: Objective, batch: TextBatch, model: CausalLM) -> Loss:
     """Each token of running text from those before it."""
     hidden = model.decode(batch.inputs, lengths=batch.lengths, packed=True)
@@ -140,6 +148,7 @@ def drop_padding(grid: Tensor, lengths: Int[Tensor, "B"]) -> Tensor:
 LossFunction = Callable[[Objective, Any, Any], Loss]
 LOSSES: dict[tuple[type[Batch], type], LossFunction] = {
     (PairBatch, Seq2Seq): pair_loss,
+    (PairBatch, CausalLM): pair_sequence_loss,
     (TextBatch, CausalLM): text_loss,
     (MaskedBatch, TextEncoder): masked_loss,
     (LabeledBatch, TextEncoder): labeled_loss,

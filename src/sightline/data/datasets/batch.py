@@ -184,3 +184,16 @@ def pad(
 def token_mask(ids: Shaped[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
     """Return a mask of the grid: True for tokens, False for padding."""
     return torch.arange(ids.size(1), device=ids.device) < lengths[:, None]
+
+
+def join_rows(
+    first: Int[Tensor, "B S"], first_lengths: Int[Tensor, "B"], second: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]
+) -> tuple[Int[Tensor, "B U"], Int[Tensor, "B"], Bool[Tensor, "N"]]:
+    """Return rows followed by other rows as one grid, its lengths, and which of its N tokens are of the second."""
+    both = first_lengths + lengths
+    grid = first.new_zeros(len(first), int(both.max()) if len(both) else 0)
+    in_second = torch.arange(grid.size(1), device=grid.device) >= first_lengths[:, None]
+    real = token_mask(grid, both)
+    grid[real & ~in_second] = first[token_mask(first, first_lengths)]
+    grid[real & in_second] = second[token_mask(second, lengths)]
+    return grid, both, in_second[real]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sightline.decoding import ContinuousBatch, FinishReason, SearchUpdate, StepResult
+from sightline.engine.interfaces import Engine
 from sightline.pipelines import Generation, GenerationJob, GenerativePipeline, TextStreamer
 
 
@@ -60,7 +61,7 @@ class GenerationRequest(ModelRequest):
     ) -> None:
         """A job that is None has nothing to generate; `streams` asks for chunks on the way."""
         super().__init__()
-        self.pipeline, self.jobs, self.streams = pipeline, jobs, streams
+        self.engine, self.jobs, self.streams = pipeline.engine, jobs, streams
         self.unfinished = {index for index, job in enumerate(jobs) if job is not None}
         """Indices of the jobs that are not complete."""
         self.chunks: asyncio.Queue[TextChunk | None] = asyncio.Queue()
@@ -153,7 +154,7 @@ class RequestJob:
     def n_prompt_tokens(self) -> int:
         """Tokens to prefill."""
         job = self.request.jobs[self.index]
-        return len(job.ids) if job else 0
+        return len(job.prompt) if job else 0
 
 
 MAX_PREFILL_TOKENS = 4_096
@@ -268,11 +269,11 @@ class RequestUpdate:
 
 
 class RunningBatch:
-    """The jobs of one pipeline that share its steps."""
+    """The jobs of one engine that share its steps."""
 
-    def __init__(self, pipeline: GenerativePipeline) -> None:
-        self.pipeline = pipeline
-        self.batch = ContinuousBatch(pipeline.step)
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.batch = ContinuousBatch(engine.step)
         self.jobs: dict[int, RequestJob] = {}
         """By the id of their search."""
 
@@ -284,9 +285,8 @@ class RunningBatch:
     def admit(self, jobs: Sequence[RequestJob]) -> None:
         """Prefill the prompts of these jobs together and add them to the batch."""
         created = [job for entry in jobs if (job := entry.request.jobs[entry.index]) is not None]
-        with self.pipeline.inference_mode():
-            state = self.pipeline.prefill([job.ids for job in created])
-            self.batch.add([job.search for job in created], state)
+        state = self.engine.prefill([job.prompt for job in created])
+        self.batch.add([job.search for job in created], state)
         self.jobs |= {id(job.search): entry for job, entry in zip(created, jobs, strict=True)}
 
     def drop(self, requests: Sequence[GenerationRequest]) -> None:
@@ -295,16 +295,13 @@ class RunningBatch:
         searches = [
             member.search for member in self.batch.members if id(self.jobs[id(member.search)].request) in dropped
         ]
-        with self.pipeline.inference_mode():
-            self.batch.remove(searches)
+        self.batch.remove(searches)
         for search in searches:
             del self.jobs[id(search)]
 
     def advance(self) -> list[RequestUpdate]:
         """Take one step for all jobs."""
-        with self.pipeline.inference_mode():
-            results = self.batch.advance()
-        updates = [self._update_request(result) for result in results]
+        updates = [self._update_request(result) for result in self.batch.advance()]
         if failed := [update.request for update in updates if update.error is not None]:
             self.drop(failed)
         return [update for update in updates if update.chunks or update.is_done]

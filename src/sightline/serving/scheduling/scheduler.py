@@ -67,7 +67,7 @@ class Scheduler:
         self.counts = Counts()
         self._queue = JobQueue()
         self._running: dict[int, RunningBatch] = {}
-        """By the id of the pipeline."""
+        """By the id of the engine."""
         self._changed = threading.Condition()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="sightline-models", daemon=True)
@@ -149,11 +149,11 @@ class Scheduler:
 
     def _admit(self, jobs: Sequence[RequestJob]) -> None:
         """Add jobs to the running batch of their model."""
-        by_pipeline: dict[int, list[RequestJob]] = {}
+        by_engine: dict[int, list[RequestJob]] = {}
         for job in jobs:
-            by_pipeline.setdefault(id(job.request.pipeline), []).append(job)
-        for key, own in by_pipeline.items():
-            running = self._running.get(key) or RunningBatch(own[0].request.pipeline)
+            by_engine.setdefault(id(job.request.engine), []).append(job)
+        for key, own in by_engine.items():
+            running = self._running.get(key) or RunningBatch(own[0].request.engine)
             try:
                 running.admit(own)
             except Exception as error:

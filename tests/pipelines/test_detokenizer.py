@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sightline.data.tokenizers import train_tokenizer
-from sightline.pipelines.generation import IncrementalDetokenizer, stable_text
+from sightline.pipelines.detokenizer import IncrementalDetokenizer
 
 from .tiny import BPE, CHARACTERS, LINES
 
@@ -65,19 +65,3 @@ def test_emoji_of_many_tokens_appears_at_once(tokenizer):
 @settings(max_examples=200)
 def test_context_is_not_part_of_the_text(tokenizer, context, text):
     assert IncrementalDetokenizer(tokenizer, tokenizer.encode(context)).decode_all(tokenizer.encode(text)) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "stops", "expected"),
-    [
-        ("one two", ["\n"], "one two"),
-        ("one\n", ["\n\n"], "one"),
-        ("one\n\ntwo", ["\n\n"], "one"),
-        ("abc", ["cd", "bcx"], "a"),
-        ("abab", ["abac"], "ab"),
-        ("x�", [], "x"),
-        ("", ["a"], ""),
-    ],
-)
-def test_only_stable_text_is_shown(text, stops, expected):
-    assert stable_text(text, stops) == expected
