@@ -40,8 +40,8 @@ MAX_TOKENIZER_BYTES = 40_000_000
 """The largest in use have about 35 million bytes."""
 
 
-def load(folder: Path | str) -> Bundle:
-    """Load a model folder, or that of a run; any problem is a one-line `ModelFileError`."""
+def load(folder: Path | str, *, device: torch.device | str = "cpu") -> Bundle:
+    """Load a model folder, or that of a run, onto a device; any problem is a one-line `ModelFileError`."""
     folder = find_model_folder(Path(folder))
     with open_files(folder) as files:
         for name in ("config.json", "model.safetensors"):
@@ -70,7 +70,7 @@ def load(folder: Path | str) -> Bundle:
         for name, reason in find_mismatches(metadata):
             raise ModelFileError(folder / name, reason)
         words = read_words_file(files.get("words.txt"), folder / "words.txt")
-        model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
+        model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors", device=device)
     return Bundle(model, tokenizer, generation, card, manifest.version, manifest.task_config, target_tokenizer, words)
 
 

@@ -12,6 +12,7 @@ from sightline.pipelines.filler import Filler
 from sightline.pipelines.generator import Generator
 from sightline.pipelines.pipeline import Pipeline
 from sightline.pipelines.translator import Translator
+from sightline.runtime import choose_device
 
 PIPELINE_BY_TASK: dict[TaskName, type[Pipeline]] = {
     "translation": Translator,
@@ -22,9 +23,12 @@ PIPELINE_BY_TASK: dict[TaskName, type[Pipeline]] = {
 }
 
 
-def load(folder: Path | str) -> Pipeline:
-    """Open a model folder or a run folder as the pipeline for its task."""
-    return pipeline_for(load_bundle(folder), folder=Path(folder))
+def load(folder: Path | str, *, device: str = "auto") -> Pipeline:
+    """Open a model folder or a run folder as the pipeline for its task.
+
+    The device is auto (a GPU if there is one), cpu, cuda or mps.
+    """
+    return pipeline_for(load_bundle(folder, device=choose_device(device)), folder=Path(folder))
 
 
 def pipeline_for(bundle: Bundle, *, folder: Path | None = None) -> Pipeline:
