@@ -14,10 +14,12 @@ from runs.small import overrides, weights_of
 from serving.standing import standing
 from serving.wire import asking
 from sightline import bundle, load
+from sightline.bench.train import Sightline, Workload, training_step
 from sightline.cli.main import main
 from sightline.decoding import DecodingSettings
 from sightline.decoding.continuous_batch import ContinuousBatch
 from sightline.evaluation.language_model import evaluate_filler, evaluate_text
+from sightline.model.config import TransformerConfig
 from sightline.pipelines import Pipeline
 from sightline.runs import train
 from sightline.runs.folder import pipeline_at
@@ -243,6 +245,13 @@ def test_server_answers_from_the_device(trained_on_cpu, device):
         completed = client.post("/v1/completions", json={"model": "language-model", "prompt": TEXT, "max_tokens": 3})
         embedded = client.post("/v1/embeddings", json={"model": "language-model", "input": [TEXT]})
     assert [answer.status_code for answer in (replied, completed, embedded)] == [200] * 3
+
+
+def test_bench_trains_on_the_device(device):
+    work = Workload.mixed(vocab_size=50, n_sentences=4, min_length=3, max_length=5).to(MPS)
+    model = Sightline(TransformerConfig(vocab_size=50, d_model=8, n_heads=2, d_ff=16)).to(MPS)
+    training_step(model.train(), work)()
+    assert model.model.output.weight.grad.device == MPS
 
 
 def test_snapshots_open_where_the_model_is(trained_on_cpu, device):
