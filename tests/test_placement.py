@@ -159,6 +159,7 @@ def on_both(folder: Path, use: Callable[[Pipeline], object]) -> tuple[object, ob
 USES: dict[str, dict[str, Callable]] = {
     "translation": {
         "greedy": lambda it: it.translate([TEXT, "one"], beam_size=1),
+        "prefix": lambda it: it.translate([TEXT], prefix="RED", beam_size=1, stop=("ZZ",)),
         "alignment": lambda it: it.translations([TEXT], alignment=True, settings=it.settings(beam_size=1)),
         "scores": lambda it: [row.tolist() for row in it.token_log_probs([it.tokenizer.encode(TEXT)], ["RED"])],
         "embeddings": lambda it: it.embed([TEXT, "", "one two"]).tolist(),
