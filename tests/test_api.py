@@ -34,7 +34,8 @@ def test_page_is_made_from_the_docstrings():
 TORCH_FREE = [
     "sightline", "sightline.tasks", "sightline.serving.http", "sightline.serving.api", "sightline.data.tokenizers",
     "sightline.decoding.settings", "sightline.model", "sightline.model.config", "sightline.model.registry",
-    "sightline.bundle",
+    "sightline.bundle", "sightline.serving.scheduling.scheduler", "sightline.serving.api.openai_generation",
+    "sightline.serving.api.libretranslate", "sightline.serving.api.tasks", "sightline.serving.api.trace",
 ]  # fmt: skip
 
 

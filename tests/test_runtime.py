@@ -13,6 +13,7 @@ import torch
 
 from instants import MAY_FORK, exit_code_of
 from sightline import runtime
+from sightline.errors import InputError
 from sightline.runtime import STOP_SIGNALS, stop_on_signals
 
 
@@ -124,3 +125,65 @@ def test_other_threads_may_train_without_signals():
     thread.start()
     thread.join()
     assert not requests[0]
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Let torch find these GPUs, in a process that torchrun started or not."""
+
+    def has(*, cuda: int = 0, mps: bool = False, **variables: int) -> None:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: cuda > 0)
+        monkeypatch.setattr("torch.cuda.device_count", lambda: cuda)
+        monkeypatch.setattr("torch.backends.mps.is_available", lambda: mps)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, str(value))
+
+    for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(runtime._defaults, "device", "auto")
+    return has
+
+
+@pytest.mark.parametrize(
+    ("found", "chosen"),
+    [
+        ({}, "cpu"),
+        ({"cuda": 1}, "cuda:0"),
+        ({"mps": True}, "mps:0"),
+        ({"cuda": 2, "mps": True}, "cuda:0"),
+        ({"cuda": 4, "LOCAL_RANK": 3, "LOCAL_WORLD_SIZE": 4, "WORLD_SIZE": 8}, "cuda:3"),
+        ({"cuda": 1, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2, "WORLD_SIZE": 2}, "cpu"),
+        ({"mps": True, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2, "WORLD_SIZE": 2}, "cpu"),
+    ],
+)
+def test_auto_chooses_the_best_device_there_is(found, chosen, machine):
+    machine(**found)
+    assert runtime.choose_device() == torch.device(chosen)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "reason"),
+    [
+        ("cuda", {}, "cuda cannot be used: torch finds no NVIDIA GPU here; choose cpu or auto"),
+        ("mps", {"cuda": 1}, "mps cannot be used: torch finds no Apple GPU here"),
+        ("cuda", {"cuda": 1, "LOCAL_WORLD_SIZE": 2}, "2 processes need a GPU each, and there are 1"),
+        ("mps", {"mps": True, "WORLD_SIZE": 2}, "processes that train together need one each"),
+        ("gpu", {}, "`device`: must be auto, cpu, cuda or mps, not gpu"),
+    ],
+)
+def test_device_that_cannot_be_used_is_refused(wanted, found, reason, machine):
+    machine(**found)
+    with pytest.raises(InputError, match=reason):
+        runtime.choose_device(wanted)
+
+
+def test_default_device_is_what_auto_means(machine):
+    machine(cuda=1)
+    runtime.set_default_device("cpu")
+    assert runtime.choose_device() == torch.device("cpu")
+    assert runtime.choose_device("cuda") == torch.device("cuda:0")
+
+
+def test_sums_have_as_many_bits_as_the_device():
+    assert runtime.widest_float(torch.device("cpu")) == runtime.widest_float(torch.device("cuda")) == torch.float64
+    assert runtime.widest_float(torch.device("mps")) == torch.float32

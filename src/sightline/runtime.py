@@ -1,4 +1,4 @@
-"""The process: threads, seed, memory, signals, optional packages. Called by commands, never on import.
+"""The process: threads, device, seed, memory, signals, optional packages. Called by commands, never on import.
 
 Does not import torch at module level, so that the command line can set threads before loading it.
 """
@@ -12,9 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Literal, get_args
 
-from sightline.errors import RefusedError
+from sightline.errors import InputError, RefusedError
+
+if TYPE_CHECKING:
+    import torch
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """Environment variables that torch and tokenizers read when first imported."""
@@ -38,6 +43,70 @@ def release_threads() -> int:
     count = torch.get_num_threads()
     torch.set_num_threads(1)
     return count
+
+
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+"""What a user may ask for; `auto` is the process's default (`set_default_device`), else the best device there is."""
+ACCELERATORS: tuple[DeviceName, ...] = ("cuda", "mps")
+"""What `auto` looks for before it takes the CPU."""
+
+LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE = "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"
+"""Environment variables set by torchrun: the process among those of this machine, and how many there are."""
+
+
+@dataclass
+class _Defaults:
+    device: DeviceName = "auto"
+
+
+_defaults = _Defaults()
+
+
+def set_default_device(name: DeviceName) -> None:
+    """Set what `auto` means in this process, as the command line's --device does."""
+    _defaults.device = name
+
+
+def choose_device(wanted: str = "auto") -> "torch.device":
+    """Return the device to compute on: this is decided here and nowhere else, and every tensor follows the model.
+
+    Where several processes train together on CUDA, each has a GPU of its own. Devices have an index, as those of
+    tensors do, so that the two can be compared.
+    """
+    import torch
+
+    if wanted not in get_args(DeviceName):
+        raise InputError(f"must be auto, cpu, cuda or mps, not {wanted}", option="device")
+    name = _defaults.device if wanted == "auto" else wanted
+    if name == "auto":
+        name = next((name for name in ACCELERATORS if find_obstacle(name) is None), "cpu")
+    if name == "cpu":
+        return torch.device("cpu")
+    if obstacle := find_obstacle(name):
+        raise InputError(f"{name} cannot be used: {obstacle}; choose cpu or auto", option="device")
+    return torch.device(name, int(os.environ.get(LOCAL_RANK, "0")) if name == "cuda" else 0)
+
+
+def find_obstacle(name: str) -> str | None:
+    """Return why an accelerator cannot be used, or None; all processes of a machine find the same."""
+    import torch
+
+    if name == "mps":
+        if not torch.backends.mps.is_available():
+            return "torch finds no Apple GPU here"
+        several = int(os.environ.get(WORLD_SIZE, "1")) > 1
+        return "there is one Apple GPU, and processes that train together need one each" if several else None
+    if not torch.cuda.is_available():
+        return "torch finds no NVIDIA GPU here"
+    n_processes, n_gpus = int(os.environ.get(LOCAL_WORLD_SIZE, "1")), torch.cuda.device_count()
+    return f"{n_processes} processes need a GPU each, and there are {n_gpus}" if n_processes > n_gpus else None
+
+
+def widest_float(device: "torch.device") -> "torch.dtype":
+    """Return the type to sum many numbers in: 64 bits, or 32 where the device has no more."""
+    import torch
+
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def seed_everything(seed: int) -> None:

@@ -125,6 +125,8 @@ def test_python_m_sightline_is_the_program(capsys):
         (["info", "--threads=2", "m", "--debug"], ["--threads=2", "--debug", "info", "m"]),
         (["generate", "m", "--", "--debug"], ["generate", "m", "--", "--debug"]),
         (["info", "--threads"], ["--threads", "info"]),
+        (["info", "m", "--device", "cpu"], ["--device", "cpu", "info", "m"]),
+        (["info", "--device=cpu", "m"], ["--device=cpu", "info", "m"]),
     ],
 )
 def test_common_options_move_to_the_front(given, sorted_):
@@ -140,3 +142,24 @@ def test_threads_reach_the_libraries(monkeypatch, model_folder, capsys):
     assert torch.get_num_threads() == 3
     assert os.environ["RAYON_NUM_THREADS"] == "3"
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_device_is_chosen_by_every_command(where, model_folder, monkeypatch, capsys):
+    chosen = []
+    monkeypatch.setattr(program, "set_default_device", chosen.append)
+    arguments = ["info", str(model_folder)]
+    assert main([*arguments[:where], "--device", "mps", *arguments[where:]]) == 0
+    assert main(arguments) == 0
+    assert chosen == ["mps", "auto"]
+
+
+def test_device_that_is_not_there_is_one_line(model_folder, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["embed", str(model_folder), "tiny", "--device", "cuda"]) == 2
+    assert capsys.readouterr().err == (
+        "sightline: --device: cuda cannot be used: torch finds no NVIDIA GPU here; choose cpu or auto\n"
+    )
+    assert main(["embed", str(model_folder), "tiny", "--device", "gpu"]) == 2
+    assert "'auto', 'cpu', 'cuda', 'mps'" in capsys.readouterr().err
+    assert main(["embed", str(model_folder), "tiny", "--device", "cpu"]) == 0

@@ -12,6 +12,7 @@ from sightline.runs import train
 from sightline.runs.folder import encoded_folder
 from sightline.runs.prepare import prepare
 from sightline.runs.training_run import resolve_recipe
+from sightline.runtime import choose_device
 from sightline.storage import SHARED_LOCK, wait_for_lock
 from sightline.training.distributed import Rank
 from sightline.training.metrics import read_metrics
@@ -160,7 +161,8 @@ def test_the_same_seed_gives_the_same_model_and_the_corpus_is_encoded_once(tmp_p
 
 def test_a_corpus_that_another_run_is_encoding_is_waited_for(tmp_path):
     recipe, folder = resolve_recipe("translation", overrides(tmp_path, "translation"), tmp_path / "run", resume=False)
-    waiting = threading.Thread(target=prepare, args=(recipe, folder), kwargs={"rank": Rank(), "resume": False})
+    options = {"rank": Rank(), "resume": False, "device": choose_device("cpu")}
+    waiting = threading.Thread(target=prepare, args=(recipe, folder), kwargs=options)
     with wait_for_lock(encoded_folder(folder)), waiting_noticed() as is_about_to_wait:
         waiting.start()
         assert is_about_to_wait.wait(LONG)

@@ -27,7 +27,7 @@ def test_one_process_is_a_rank_that_changes_nothing(monkeypatch):
     model = tiny_model()
     backward(model, slice(0, 4))
     before = digest(gradients(model).values())
-    with join_process_group() as rank:
+    with join_process_group(torch.device("cpu")) as rank:
         assert type(rank) is Rank
         assert (rank.index, rank.world_size, rank.is_main) == (0, 1, True)
         rank.barrier()
@@ -41,7 +41,7 @@ def work_as(index: int, folder: Path) -> None:
     """What each of the two processes does: half the batch, then everybody's sum."""
     model = tiny_model("bert")
     unused = model.embedding.segments.weight.requires_grad_(requires_grad=False)
-    with join_process_group() as rank:
+    with join_process_group(torch.device("cpu")) as rank:
         assert (rank.index, rank.world_size, rank.is_main) == (index, 2, index == 0)
         backward(model, slice(2 * index, 2 * index + 2))
         if index:

@@ -16,6 +16,8 @@ from sightline.training.state import TrainingState
 from .small import generators_now, mean_loss, small_batch, total_loss
 from .toy import FAMILIES, SETTINGS, digest, fingerprint, new_state, tiny_model, train
 
+CPU = torch.device("cpu")
+
 
 def tried(state: TrainingState, family: str = "gpt", **changes) -> Estimate:
     batches = [small_batch(family), small_batch(family, length=7)]
@@ -103,7 +105,7 @@ def test_parameters_are_counted_once_where_they_are_tied():
 
 
 def test_what_is_set_aside_is_not_counted(monkeypatch):
-    monkeypatch.setattr(module, "peak_memory", lambda: 1_000_000)
+    monkeypatch.setattr(module, "peak_memory", lambda device: 1_000_000)
     state = new_state()
     train(state, SETTINGS, n_batches=4)
     kinds = state.tensors()
@@ -129,9 +131,9 @@ def test_peak_is_known_without_proc(tmp_path, monkeypatch):
     """Asked in a child, where no other thread can grow between two questions."""
 
     def peaks() -> list[int]:
-        known = module.peak_memory()
+        known = module.peak_memory(CPU)
         monkeypatch.setattr(module, "PROC_STATUS", Path("/does/not/exist"))
-        return [known, module.peak_memory()]
+        return [known, module.peak_memory(CPU)]
 
     known, found = told_by_child(peaks, tmp_path / "told.json")
     assert abs(found - known) < 0.05 * known
@@ -142,7 +144,7 @@ def test_peak_is_counted_from_the_trial_and_asked_when_all_is_in_memory(monkeypa
     state, events = new_state(), []
     parameters = [parameter for _, parameter in state.optimizer.named_parameters()]
 
-    def asked() -> int:
+    def asked(device) -> int:
         remembered = {parameter for part in state.optimizer.parts for parameter in part.state}
         events.append(remembered == set(parameters) and all(p.grad is not None for p in parameters))
         return 1
@@ -151,7 +153,7 @@ def test_peak_is_counted_from_the_trial_and_asked_when_all_is_in_memory(monkeypa
         events.append(batch.n_ids)
         return total_loss(model, batch)
 
-    monkeypatch.setattr(module, "reset_peak_memory", lambda: events.append("forgotten"))
+    monkeypatch.setattr(module, "reset_peak_memory", lambda device: events.append("forgotten"))
     monkeypatch.setattr(module, "peak_memory", asked)
     batches = [small_batch("gpt"), small_batch("gpt", length=7)]
     estimate(state.model, batches, loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
@@ -176,7 +178,7 @@ for step in range(1, 4):
     total_loss(state.model, batch).backward()
     state.optimizer.update(step, learning_rate=1e-3)
     state.optimizer.zero_grad()
-print(found.memory_bytes / peak_memory())
+print(found.memory_bytes / peak_memory(torch.device("cpu")))
 """
 
 

@@ -33,6 +33,8 @@ from sightline.errors import InputError
 from sightline.model.config import TransformerConfig
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer
+from sightline.runtime import choose_device
+from sightline.training.estimate import synchronize
 from sightline.training.objective import Objective
 
 VOCAB_SIZE = 8_000
@@ -84,7 +86,8 @@ def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sente
 
 def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) -> Callable[[], None]:
     """Return a function that trains one epoch as our runs do."""
-    model, tokenizer = Transformer(config).train(), sentences.tokenizer
+    device = choose_device()
+    model, tokenizer = Transformer(config).to(device).train(), sentences.tokenizer
     rank_slice = RankSlice(BatchSettings(batch_tokens=batch_tokens), seed=1)
     everything = np.arange(len(sentences.sources))
     batch_source = PairBatchSource(sentences.dataset(), everything, rank_slice, source=tokenizer, target=tokenizer)
@@ -92,11 +95,12 @@ def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) 
 
     def train_epoch() -> None:
         for batch in batch_source.epoch(0):
-            loss = objective(model, batch)
+            loss = objective(model, batch.to(device))
             optimizer.zero_grad(set_to_none=True)
             (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+        synchronize(device)
 
     return train_epoch
 
@@ -105,16 +109,17 @@ def theirs(
     sentences: Sentences, config: TransformerConfig, *, batch_sentences: int, by_length: bool
 ) -> Callable[[], None]:
     """Return a function that trains one epoch as HF's Trainer does: collate, forward, clip, AdamW, schedule."""
-    model = HuggingFaceMarian(config).model.train()
+    device = choose_device()
+    model = HuggingFaceMarian(config).model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     start, end = sentences.tokenizer.start_id or 0, sentences.tokenizer.end_id or 0
 
     def train_epoch() -> None:
         for numbers in fixed_batches(sentences, batch_sentences, by_length=by_length):
-            inputs, _ = pad([sentences.sources[n] for n in numbers], pad_id=PAD)
-            labels, _ = pad([[*sentences.targets[n], end] for n in numbers], pad_id=IGNORE_INDEX)
-            read, _ = pad([[start, *sentences.targets[n]] for n in numbers], pad_id=PAD)
+            inputs, _ = pad([sentences.sources[n] for n in numbers], pad_id=PAD, device=device)
+            labels, _ = pad([[*sentences.targets[n], end] for n in numbers], pad_id=IGNORE_INDEX, device=device)
+            read, _ = pad([[start, *sentences.targets[n]] for n in numbers], pad_id=PAD, device=device)
             found = model(input_ids=inputs, attention_mask=(inputs != PAD).long(), decoder_input_ids=read)
             loss = nn.functional.cross_entropy(found.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -122,6 +127,7 @@ def theirs(
             optimizer.step()
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
+        synchronize(device)
 
     return train_epoch
 

@@ -7,8 +7,9 @@ compute logits for padding too, and leave it out of the loss.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,8 @@ from sightline.model.config import TransformerConfig
 from sightline.model.positions import sinusoid_table
 from sightline.model.registry import preset
 from sightline.model.transformer import Transformer
+from sightline.runtime import choose_device
+from sightline.training.estimate import synchronize
 from sightline.training.loss import projected_cross_entropy
 
 PAD = 0
@@ -60,6 +63,13 @@ class Workload:
             lengths,
             text[:, 1:].masked_fill(~real, PAD),
         )
+
+    def to(self, device: torch.device) -> "Workload":
+        """Return the batch on a device."""
+        tensors: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
 
     @property
     def n_target_tokens(self) -> int:
@@ -211,6 +221,7 @@ def training_step(model: nn.Module, work: Workload) -> Callable[[], None]:
         optimizer.zero_grad(set_to_none=True)
         model(work).backward()
         optimizer.step()
+        synchronize(work.source.device)
 
     return step
 
@@ -226,7 +237,8 @@ def bench_train(
     name, vocab_size = SIZES[size]
     config = preset(name, vocab_size=vocab_size, dropout=0.1)
     assert isinstance(config, TransformerConfig)  # noqa: S101 - both presets are; this tells the type checker
-    work = Workload.mixed(vocab_size=vocab_size)
+    device = choose_device()
+    work = Workload.mixed(vocab_size=vocab_size).to(device)
     contenders = {"sightline": Sightline, **installed_peers()}
-    steps = {name: training_step(make(config).train(), work) for name, make in contenders.items()}
+    steps = {name: training_step(make(config).to(device).train(), work) for name, make in contenders.items()}
     return work, time_interleaved(steps, rounds=rounds, after_round=after_round)

@@ -30,6 +30,8 @@ from sightline.model.registry import family_of
 from sightline.storage import current_folder, open_regular, read_bytes, read_limited, replace_folder
 
 if TYPE_CHECKING:
+    import torch
+
     from sightline.model.interfaces import Model
 
 FILE_NAMES = (
@@ -41,8 +43,8 @@ MAX_TOKENIZER_BYTES = 40_000_000
 """The largest in use have about 35 million bytes."""
 
 
-def load(folder: Path | str) -> Bundle:
-    """Load a model folder, or that of a run; any problem is a one-line `ModelFileError`."""
+def load(folder: Path | str, *, device: "torch.device | str" = "cpu") -> Bundle:
+    """Load a model folder, or that of a run, onto a device; any problem is a one-line `ModelFileError`."""
     from sightline.bundle.weights import read_model
 
     folder = find_model_folder(Path(folder))
@@ -73,7 +75,7 @@ def load(folder: Path | str) -> Bundle:
         for name, reason in find_mismatches(metadata):
             raise ModelFileError(folder / name, reason)
         words = read_words_file(files.get("words.txt"), folder / "words.txt")
-        model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors")
+        model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors", device=device)
     return Bundle(model, tokenizer, generation, card, manifest.version, manifest.task_config, target_tokenizer, words)
 
 

@@ -182,18 +182,19 @@ def has_non_finite(tensor: Tensor) -> bool:
     return tensor.numel() > 0 and not all(bool(extreme.isfinite()) for extreme in tensor.aminmax())
 
 
-def read_model(config: ModelConfig, file: FileIO, path: Path) -> Model:
-    """Build a model from its config and an open safetensors file, in evaluation mode."""
+def read_model(config: ModelConfig, file: FileIO, path: Path, *, device: torch.device | str = "cpu") -> Model:
+    """Build a model from its config and an open safetensors file, on a device, in evaluation mode."""
     try:
         header = read_header(file, path)
         check_layer_count(config, header, path)
         with torch.device("meta"), SkipInit():
             model = build(config)
         check_tensors(header, {name: tuple(p.shape) for name, p in model.named_parameters()}, path)
-        tensors = TensorFile(path, file, header).read_all()
+        tensors = TensorFile(path, file, header)
+        weights = {name: tensors.read(name).to(device).float() for name in header.tensors}
     except OSError as error:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from None
-    model.load_state_dict({name: tensors.pop(name).float() for name in header.tensors}, strict=False, assign=True)
+    model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     model.eval()
     return model

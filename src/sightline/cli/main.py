@@ -34,7 +34,7 @@ from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import InputError, RefusedError, SightlineError
 from sightline.renames import OPTIONS
-from sightline.runtime import set_num_threads
+from sightline.runtime import DeviceName, set_default_device, set_num_threads
 
 OTHER_COMMANDS = "Commands"
 """Heading of commands without one."""
@@ -98,6 +98,10 @@ def common_options(
         int | None,
         typer.Option(min=1, max=1024, metavar="N", help="Number of CPU threads; also accepted after the command."),
     ] = None,
+    device: Annotated[
+        DeviceName,
+        typer.Option(help="Device to compute on; auto: a GPU if there is one; also accepted after the command."),
+    ] = "auto",
     debug: Annotated[  # noqa: ARG001
         bool, typer.Option("--debug", help="Show the traceback of an error; also accepted after the command.")
     ] = False,
@@ -108,6 +112,7 @@ def common_options(
     """Build, train, run and see through Transformers."""
     if threads is not None:
         set_num_threads(threads)
+    set_default_device(device)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,6 +152,10 @@ def renamed_options(arguments: Sequence[str]) -> list[str]:
     return [name for name in names if name in OPTIONS]
 
 
+COMMON_WITH_VALUE = ("--threads", "--device")
+"""Options of every command that have a value."""
+
+
 def move_common_options_first(arguments: Sequence[str]) -> list[str]:
     """Move the options that every command accepts to where they are declared, before the command's name."""
     common, rest = [], []
@@ -154,9 +163,9 @@ def move_common_options_first(arguments: Sequence[str]) -> list[str]:
     for argument in pending:
         if argument == "--":
             rest += [argument, *pending]
-        elif argument == "--threads":
+        elif argument in COMMON_WITH_VALUE:
             common += [argument, *([value] if (value := next(pending, None)) is not None else [])]
-        elif argument in ("--debug", "--version") or argument.startswith("--threads="):
+        elif argument in ("--debug", "--version") or argument.partition("=")[0] in COMMON_WITH_VALUE:
             common.append(argument)
         else:
             rest.append(argument)

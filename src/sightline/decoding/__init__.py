@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from sightline.decoding.beam import BeamHistory, search_beams
     from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
     from sightline.decoding.interfaces import (
-        FinishReason,
         Hypothesis,
         Search,
         State,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
         TokenCandidates,
     )
     from sightline.decoding.request import Cancellation, Request, SearchCancelledError
-    from sightline.decoding.settings import DecodingSettings
+    from sightline.decoding.settings import DecodingSettings, FinishReason
     from sightline.decoding.strategies import search, search_for, stream
 
 __all__ = [
@@ -57,11 +56,10 @@ if not TYPE_CHECKING:
             "beam": ("BeamHistory", "search_beams"),
             "continuous_batch": ("ContinuousBatch", "SearchUpdate", "SharedState"),
             "interfaces": (
-                "FinishReason", "Hypothesis", "Search", "State", "Step", "StepNeeds", "StepOutput", "StepResult",
-                "TokenCandidates",
+                "Hypothesis", "Search", "State", "Step", "StepNeeds", "StepOutput", "StepResult", "TokenCandidates",
             ),
             "request": ("Cancellation", "Request", "SearchCancelledError"),
             "strategies": ("search", "search_for", "stream"),
-            "settings": ("DecodingSettings",),
+            "settings": ("DecodingSettings", "FinishReason"),
         },
     )  # fmt: skip

@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sightline.decoding.interfaces import (
-    FinishReason,
     Hypothesis,
     NextInputs,
     State,
@@ -37,7 +36,9 @@ from sightline.decoding.logits_processors import (
     no_token_allowed,
 )
 from sightline.decoding.request import LexicalConstraints, Request
+from sightline.decoding.settings import FinishReason
 from sightline.errors import SettingsError
+from sightline.runtime import widest_float
 
 Fate: TypeAlias = Literal["alive", "finished", "pruned"]
 """What became of a candidate: extended further, complete, or pruned for better ones."""
@@ -215,7 +216,7 @@ class BeamSearch:
         self.writers = [HistoryWriter() for _ in range(count)] if keep_history else []
         self.open_sentences = list(range(count))
         self.sentences = torch.arange(count, device=device)  # R: the sentence of each row
-        self.totals = torch.zeros(count, 1, dtype=torch.float64, device=device)  # B K
+        self.totals = torch.zeros(count, 1, dtype=widest_float(device), device=device)  # B K
         self.generated = self.sentences.new_empty(count, 0)  # R T
         self.token_log_probabilities = torch.empty(count, 0, device=device)  # R T
         self.attention: Tensor | None = None  # R S: total attention to each source position so far
@@ -273,7 +274,7 @@ class BeamSearch:
             return
         if attention is None:
             raise SettingsError("coverage_penalty needs a model with attention to the source; set it to 0")
-        self.attention = attention.double() if self.attention is None else self.attention + attention
+        self.attention = attention.to(self.totals.dtype) if self.attention is None else self.attention + attention
 
     def _propose_candidates(self, output: StepOutput) -> Proposals:
         """Return the step's own candidates: no rule changes what they score."""

@@ -135,4 +135,5 @@ def reorder_state(state: SharedState, all_inputs: Sequence[NextInputs], counts: 
         rows.append(kept + start)
         start += count
     wanted = torch.cat(rows)
-    return state if is_identity(wanted, start) else state.reorder(wanted.to(all_inputs[0].newest.device))  # type: ignore[return-value]
+    device = next((inputs.newest.device for inputs in all_inputs if not inputs.is_done), wanted.device)
+    return state if is_identity(wanted, start) else state.reorder(wanted.to(device))  # type: ignore[return-value]

@@ -7,7 +7,7 @@ V vocabulary.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sightline.decoding.logits_processors import best_tokens
 from sightline.decoding.request import Request
+from sightline.decoding.settings import FinishReason
 
 
 @runtime_checkable
@@ -95,9 +96,6 @@ class StepOutput:
 Step: TypeAlias = Callable[[Int[Tensor, "R"], State, StepNeeds], StepOutput]
 """All that a search knows of a model: takes the newest token of each row, the state after all tokens before it, and
 what is needed. It may always give logits, and may give candidates instead where `StepNeeds.candidates` allows."""
-
-FinishReason: TypeAlias = Literal["eos", "length", "stop"]
-"""Why a text ended: an end token, the length limit, or a stop string."""
 
 
 @dataclass(frozen=True)

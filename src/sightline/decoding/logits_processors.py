@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sightline.decoding.request import LexicalConstraints, Request
 from sightline.errors import InputError, SightlineError
+from sightline.runtime import widest_float
 
 
 def log_probabilities(
@@ -244,7 +245,7 @@ def keep_top_p(scores: Float[Tensor, "R V"], mass: float) -> Float[Tensor, "R V"
     log_total = scores.logsumexp(dim=1, keepdim=True)
     for count in (*TOP_P_CANDIDATES, scores.size(1)):
         values, tokens = best_tokens(scores, count)
-        cumulative = (values - log_total).exp().cumsum(dim=1, dtype=torch.float64)  # R count
+        cumulative = (values - log_total).exp().cumsum(dim=1, dtype=widest_float(scores.device))  # R count
         if bool((cumulative[:, -1] >= mass).all()):
             break
     before = cumulative.roll(1, dims=1)

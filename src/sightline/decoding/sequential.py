@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.decoding.interfaces import (
-    FinishReason,
     Hypothesis,
     NextInputs,
     State,
@@ -31,7 +30,8 @@ from sightline.decoding.logits_processors import (
     no_token_allowed,
 )
 from sightline.decoding.request import Request
-from sightline.decoding.settings import DecodingSettings
+from sightline.decoding.settings import DecodingSettings, FinishReason
+from sightline.runtime import widest_float
 
 ChooseTokens: TypeAlias = Callable[[Float[Tensor, "R V"], list[int]], Int[Tensor, "R"]]
 """Takes the processed scores and the numbers of the rows; returns the token of each."""
@@ -194,9 +194,9 @@ class Sampler:
     def __call__(self, scores: Float[Tensor, "R V"], rows: list[int]) -> Int[Tensor, "R"]:
         """Return the token at which the cumulative probability exceeds a random number."""
         scores, tokens = filter_logits(scores, self.settings)
-        cumulative = scores.softmax(dim=1).cumsum(dim=1, dtype=torch.float64)
+        cumulative = scores.softmax(dim=1).cumsum(dim=1, dtype=widest_float(scores.device))
         numbers = [self.generators[row].random() for row in rows]
-        thresholds = torch.tensor(numbers, dtype=torch.float64, device=scores.device)[:, None] * cumulative[:, -1:]
+        thresholds = torch.tensor(numbers, dtype=cumulative.dtype, device=scores.device)[:, None] * cumulative[:, -1:]
         drawn = torch.searchsorted(cumulative, thresholds, right=True)
         drawn = drawn.clamp(max=scores.size(1) - 1)  # a row with no allowed token is NaN; the search rejects it
         return (drawn if tokens is None else tokens.gather(1, drawn))[:, 0]

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from sightline.config import Checks
+
+FinishReason: TypeAlias = Literal["eos", "length", "stop"]
+"""Why a text ended: an end token, the length limit, or a stop string."""
 
 MAX_SEED = 2**63 - 1
 

@@ -235,6 +235,8 @@ def keep_factors(like: Float[Tensor, "*shape"], probability: float) -> Float[Ten
     torch draws one number per element and compares; sixteen bits per element suffice, so one 64-bit draw serves four.
     The draws come from torch's own generator: seeding and restoring its state reproduce them.
     """
+    if like.device.type == "mps":  # which has no 64-bit draws
+        return torch.rand_like(like).ge_(probability).div_(1 - probability)
     n_dropped = round(probability * DROPOUT_LEVELS)
     # The lower bound matters: without it random_() leaves the sign bit at zero, and every fourth element is biased.
     words = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(1 << 63), None)

@@ -42,6 +42,7 @@ class Model(Protocol):
     def modules(self) -> Iterator[nn.Module]: ...  # noqa: D102
     def train(self, mode: bool = True) -> Any: ...  # noqa: D102, FBT
     def eval(self) -> Any: ...  # noqa: D102
+    def to(self, device: Any, /) -> Any: ...  # noqa: D102
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from pathlib import Path
 from sightline import bundle
 from sightline.errors import InputError, RefusedError
 from sightline.pipelines import Pipeline
+from sightline.runtime import choose_device
 from sightline.storage import RUN_LOCK, current_folder
 from sightline.tasks import load, pipeline_for
 from sightline.training.checkpoint import checkpoint_path, list_checkpoints, parse_step
@@ -87,7 +88,8 @@ def pipeline_at(folder: Path, step: int | None, *, like: Pipeline | None = None)
     if step not in found:
         steps = ", ".join(map(str, found)) or "none"
         raise InputError(f"there is no snapshot of step {step:,}: this run has {steps}")
-    shared = like.bundle if like is not None else bundle.load(initial_snapshot(folder))
+    device = choose_device() if like is None else like.embedding_weight.device
+    shared = like.bundle if like is not None else bundle.load(initial_snapshot(folder), device=device)
     if step == 0 and like is None:
         return pipeline_for(shared)
-    return pipeline_for(replace(shared, model=bundle.load(found[step]).model, card=""))
+    return pipeline_for(replace(shared, model=bundle.load(found[step], device=device).model, card=""))

@@ -61,7 +61,7 @@ def log_estimate(run: PreparedRun, rank: Rank, reporter: Reporter) -> None:
         total_steps=steps,
         vocab_size=run.state.model.config.vocab_size,
     )
-    for warning in recipe_warnings(settings, run.state.model.config, facts=facts):
+    for warning in recipe_warnings(settings, run.state.model.config, facts=facts, device=run.state.device.type):
         reporter.warn(warning)
     n_updates = None if steps is None else max(0, steps - run.state.progress.step)
     reporter.info(run_trial(run, n_updates).describe())
@@ -74,7 +74,7 @@ def run_trial(run: PreparedRun, n_updates: int | None) -> Estimate:
 
     def loss(model: Model, batch: Batch) -> Tensor:
         with autocast(run.settings, run.state):
-            return run.objective(model, batch).total
+            return run.objective(model, batch.to(run.state.device)).total
 
     return estimate(
         run.state.model,

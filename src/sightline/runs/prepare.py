@@ -56,8 +56,11 @@ class PreparedRun:
     """Randomly initialized weights: with init_from, only those that the other model lacks."""
 
 
-def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> PreparedRun:
-    """Prepare a run; a resumed one keeps its tokenizers and labels."""
+def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: torch.device) -> PreparedRun:
+    """Prepare a run; a resumed one keeps its tokenizers and labels.
+
+    The initial weights are drawn on the CPU, so that they are the same on every device.
+    """
     root = encoded_folder(folder)
     with wait_for_lock(root):  # another run may be about to encode the same corpus
         settings = recipe.task_settings(resolve_builtin(root, recipe.data))
@@ -79,6 +82,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool) -> Prepar
     training = resolve_training_settings(recipe, dataset_size, config, n_batches=len(batch_source.epoch(0)))
     seed_everything(training.seed)
     model, new_weights = build_initial_model(config, init)
+    model.to(device)  # before the optimizer and the EMA, which follow it
+    model.tie_weights()  # a device may have replaced the parameters
     seed_everything(training.seed + rank.index)  # dropout differs between ranks, the initial weights do not
     ema = ExponentialMovingAverage(model, decay=training.ema_decay) if training.ema_decay else None
     state = TrainingState(model, make_optimizer(model, training), ema, Progress(seed=training.seed))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from sightline import bundle, runtime
 from sightline.bundle import build_model_card
 from sightline.config import to_mapping
@@ -69,20 +71,22 @@ def train(
     resume: bool = False,
     reporter: Reporter | None = None,
     tensorboard: bool = False,
+    device: str = "auto",
 ) -> Result:
     """Train a model by a recipe: a TOML file, the name of a built-in one, or its entries.
 
     `overrides` are strings "section.key=value", or a mapping of "section.key" to values. With `resume`, a run continues
-    where it stopped; the recipe may then be left out.
+    where it stopped; the recipe may then be left out. `device` is auto (a GPU if there is one), cpu, cuda or mps.
     """
     reporter = reporter or SilentReporter()
+    place = runtime.choose_device(device)
     resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=resume)
     with ExitStack() as stack:
-        rank = stack.enter_context(join_process_group())
+        rank = stack.enter_context(join_process_group(place))
         stack.enter_context(lock_run(folder) if rank.is_main else nullcontext())
         rank_reporter = reporter if rank.is_main else SilentReporter()
         stack.callback(rank_reporter.end)
-        return run_training(resolved, folder, rank, rank_reporter, resume=resume, tensorboard=tensorboard)
+        return run_training(resolved, folder, rank, rank_reporter, place, resume=resume, tensorboard=tensorboard)
 
 
 def overfit_batch(
@@ -94,9 +98,9 @@ def overfit_batch(
     """
     resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=False)
     configure_runtime(resolved)
-    run = prepare(resolved, folder, rank=Rank(), resume=False)
+    run = prepare(resolved, folder, rank=Rank(), resume=False, device=runtime.choose_device())
     epoch = run.batch_source.epoch(0)
-    smallest = epoch[int(epoch.sizes.argmin())]
+    smallest = epoch[int(epoch.sizes.argmin())].to(run.state.device)
     return run_overfit_check(run.state.model, smallest, lambda model, batch: mean_batch_loss(run, model, batch))
 
 
@@ -144,6 +148,7 @@ def run_training(
     folder: Path,
     rank: Rank,
     reporter: Reporter,
+    device: torch.device,
     *,
     resume: bool,
     tensorboard: bool,
@@ -153,7 +158,7 @@ def run_training(
     record = read_run_record(folder) if resume else None
     if not rank.is_main:
         rank.barrier()  # the main rank encodes the data, the others wait for it
-    run = prepare(recipe, folder, rank=rank, resume=resume)
+    run = prepare(recipe, folder, rank=rank, resume=resume, device=device)
     if rank.is_main:
         log_introduction(run, reporter)
         facts = build_record_entries(run, record)
@@ -285,7 +290,7 @@ def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[
     records = (r for r in reversed(read_metrics(folder / METRICS)) if r["step"] == step and VALIDATION_LOSS in r)
     scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
     if final and current_folder(folder / MODEL).exists():
-        saved = bundle.load(folder / MODEL)
+        saved = bundle.load(folder / MODEL, device=run.state.device)
         if final_scores := run.validator.final(saved):
             scores |= final_scores[0]
             sections = card_sections(

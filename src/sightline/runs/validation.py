@@ -44,8 +44,9 @@ def mean_loss(model: Model, batch_source: BatchSource, objective: Objective) -> 
     """Return the mean loss per target over all batches, and the means of the tallies."""
     total, count = 0.0, 0
     tallies: dict[str, tuple[float, int]] = {}
+    device = next(model.parameters()).device
     for batch in batch_source.epoch(0):
-        loss = objective(model, batch)
+        loss = objective(model, batch.to(device))
         total, count = total + float(loss.total), count + loss.count
         for name, (value, n) in loss.tallies.items():
             value_sum, n_sum = tallies.get(name, (0.0, 0))

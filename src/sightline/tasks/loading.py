@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.config import one_of
 from sightline.errors import ModelFileError
 from sightline.model.registry import family_of, resolve
+from sightline.runtime import DeviceName, choose_device
 from sightline.tasks.registry import TASKS, families_for, infer_task
 
 if TYPE_CHECKING:
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
         """
 
 
-def load(folder: Path | str) -> "AnyPipeline":
-    """Open a model folder or a run folder as the pipeline for its task."""
+def load(folder: Path | str, *, device: DeviceName = "auto") -> "AnyPipeline":
+    """Open a model folder or a run folder as the pipeline for its task.
+
+    `device` is auto, cpu, cuda or mps; auto takes a GPU if there is one.
+    """
     from sightline import bundle
 
     folder = Path(folder)
-    loaded = bundle.load(folder)
+    loaded = bundle.load(folder, device=choose_device(device))
     if problems := find_task_mismatches(loaded):
         raise ModelFileError(bundle.find_model_folder(folder) / "config.json", problems[0])
     pipeline: Any = pipeline_for(loaded, folder=folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
+from sightline.decoding.settings import FinishReason
 from sightline.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class GeneratedText:
     score: float
     """Log-probability under the length penalty."""
     log_probability: float
-    finish_reason: Literal["eos", "length", "stop"]
+    finish_reason: FinishReason
 
 
 @dataclass(frozen=True)

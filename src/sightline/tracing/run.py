@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
-from sightline.decoding.interfaces import FinishReason
+from sightline.decoding.settings import FinishReason
 from sightline.model.registry import family_of
 from sightline.tracing.ablation import ablate_each_head, ablation_actions, check_ablated_heads
 from sightline.tracing.beam_tree import (

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from sightline import __version__
 from sightline.config import one_of
-from sightline.decoding.interfaces import FinishReason
+from sightline.decoding.settings import FinishReason
 from sightline.errors import InputError
 from sightline.model.registry import FAMILIES
 from sightline.tracing.ablation import HeadAblation

@@ -12,8 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-WORLD_SIZE = "WORLD_SIZE"
-"""Environment variable set by torchrun."""
+from sightline.runtime import WORLD_SIZE
 
 
 class Rank:
@@ -46,9 +45,10 @@ SINGLE_RANK = Rank()
 
 
 class GroupRank(Rank):
-    """One of several processes of torch.distributed."""
+    """One of several processes of torch.distributed, whose messages are tensors of its device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.index, self.world_size = dist.get_rank(), dist.get_world_size()
 
     def barrier(self) -> None:
@@ -57,19 +57,19 @@ class GroupRank(Rank):
 
     def sum(self, *values: float | int) -> list[float]:
         """Return the sums over all ranks, in 64 bits."""
-        total = torch.tensor(values, dtype=torch.float64)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
-        return [float(value) for value in total]
+        return total.tolist()
 
     def gather(self, data: bytes) -> list[bytes]:
         """Return the data of every rank, by rank: sent as tensors of one size, as nothing here is pickled."""
-        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
-        dist.all_gather(sizes, torch.tensor([len(data)]))
+        sizes = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.world_size)]
+        dist.all_gather(sizes, torch.tensor([len(data)], device=self.device))
         n_bytes = [int(size) for size in sizes]
-        padded = torch.frombuffer(bytearray(data.ljust(max(n_bytes), b"\0")), dtype=torch.uint8)
+        padded = torch.frombuffer(bytearray(data.ljust(max(n_bytes), b"\0")), dtype=torch.uint8).to(self.device)
         everything = [torch.empty_like(padded) for _ in range(self.world_size)]
         dist.all_gather(everything, padded)
-        return [found[:size].numpy().tobytes() for found, size in zip(everything, n_bytes, strict=True)]
+        return [found[:size].cpu().numpy().tobytes() for found, size in zip(everything, n_bytes, strict=True)]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give every rank the sum of all ranks' gradients, in one all-reduce; a missing gradient counts as zero.
@@ -94,13 +94,15 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
 
 
 @contextmanager
-def join_process_group() -> Iterator[Rank]:
-    """Join the process group if torchrun started this process, else be a single rank."""
+def join_process_group(device: torch.device) -> Iterator[Rank]:
+    """Join the process group if torchrun started this process, else be a single rank; gradients are on the device."""
     if int(os.environ.get(WORLD_SIZE, "1")) < 2:
         yield Rank()
         return
-    dist.init_process_group("gloo")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # what torch does without naming a device, it does on this one
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield GroupRank()
+        yield GroupRank(device)
     finally:
         dist.destroy_process_group()

@@ -64,22 +64,22 @@ def estimate(
     Weights, accumulated gradients, optimizer state and random generators are restored to the last bit: a run is the
     same with and without the trial.
 
-    memory   = peak of the process during the trial, with weights, activations, gradients and optimizer state as in the
-               run, and whatever else the process holds by now
+    memory   = peak of the process, or of its GPU, during the trial, with weights, activations, gradients and optimizer
+               state as in the run, and whatever else the process holds by now
              − what a resumed run has set aside for the trial: gradients and optimizer state
     seconds  = n_updates · (gradient_accumulation · mean time of the typical batches + time of an update)
     """
-    typical = batches[:-1] or batches
+    typical, device = batches[:-1] or batches, next(model.parameters()).device
     with preserve_state(model, optimizer) as set_aside:
-        reset_peak_memory()
+        reset_peak_memory(device)
         for _ in range(2):  # the second time there is optimizer state too
             if gradient_accumulation == 1:
                 optimizer.zero_grad()
             forward_backward(model, batches[-1], loss)
             zero_update(optimizer)
-        peak = peak_memory()
-        batch_seconds = [time_call(partial(forward_backward, model, batch, loss)) for batch in typical]
-        update_seconds = time_call(partial(zero_update, optimizer))
+        peak = peak_memory(device)
+        batch_seconds = [time_call(partial(forward_backward, model, batch, loss), device) for batch in typical]
+        update_seconds = time_call(partial(zero_update, optimizer), device)
     parameters = list(model.parameters())
     one_update = gradient_accumulation * statistics.mean(batch_seconds) + update_seconds
     return Estimate(
@@ -137,28 +137,45 @@ MAX_TIMING_SECONDS, MAX_TIMING_REPEATS = 0.5, 5
 """Limits of one timing; it is repeated at least once."""
 
 
-def time_call(work: Callable[[], None]) -> float:
-    """Return the median time of a call, after one that does not count."""
+def time_call(work: Callable[[], None], device: torch.device) -> float:
+    """Return the median time of a call, until the device has done its work, after one that does not count."""
     work()
+    synchronize(device)
     times: list[float] = []
     while len(times) < MAX_TIMING_REPEATS and sum(times) < MAX_TIMING_SECONDS:
         start = time.perf_counter()
         work()
+        synchronize(device)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has done what it was asked for; a CPU has."""
+    if device.type != "cpu":
+        getattr(torch, device.type).synchronize()
 
 
 PROC_STATUS, PROC_CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def reset_peak_memory() -> None:
-    """Reset the peak on Linux: reading the data may have needed more than training will."""
+def reset_peak_memory(device: torch.device) -> None:
+    """Reset the peak on Linux and CUDA: reading the data may have needed more than training will."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     with suppress(OSError):
         PROC_CLEAR_REFS.write_text("5")
 
 
-def peak_memory() -> int | None:
-    """Return the peak memory of this process: on Linux since `reset_peak_memory`, elsewhere since its start."""
+def peak_memory(device: torch.device) -> int | None:
+    """Return the peak memory of this process: on Linux since `reset_peak_memory`, elsewhere since its start.
+
+    On a GPU it is the GPU's own memory that may run out.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    if device.type == "mps":
+        return torch.mps.driver_allocated_memory()  # which keeps what it once needed
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in PROC_STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return 1024 * int(line.split()[1])

@@ -84,7 +84,7 @@ def forward_backward(
     if not len(batch):
         return None
     with autocast(settings, state):
-        loss = objective(state.model, batch)
+        loss = objective(state.model, batch.to(state.device))
     loss.total.backward()  # type: ignore[no-untyped-call]
     return loss
 
@@ -247,7 +247,7 @@ def autocast(settings: TrainingSettings, state: TrainingState) -> AbstractContex
     """Compute matrix products in the precision of the settings."""
     if settings.precision == "float32":
         return nullcontext()
-    return torch.autocast(next(state.model.parameters()).device.type, dtype=torch.bfloat16)
+    return torch.autocast(state.device.type, dtype=torch.bfloat16)
 
 
 class Stopwatch:

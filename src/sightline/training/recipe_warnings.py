@@ -46,7 +46,9 @@ class DataFacts:
     vocab_size: int
 
 
-def recipe_warnings(training: TrainingSettings, model_config: ModelConfig, *, facts: DataFacts) -> list[str]:
+def recipe_warnings(
+    training: TrainingSettings, model_config: ModelConfig, *, facts: DataFacts, device: str = "cpu"
+) -> list[str]:
     """Return warnings about these settings for this data; usually none."""
     return [
         *check_limits(training, facts),
@@ -58,7 +60,7 @@ def recipe_warnings(training: TrainingSettings, model_config: ModelConfig, *, fa
         *check_model_size(model_config, facts),
         *check_label_smoothing(training, model_config),
         *check_r_drop(training, model_config),
-        *check_machine(training),
+        *check_machine(training, device),
     ]
 
 
@@ -175,7 +177,7 @@ def check_r_drop(training: TrainingSettings, config: ModelConfig) -> Iterator[st
         )
 
 
-def check_machine(training: TrainingSettings) -> Iterator[str]:
+def check_machine(training: TrainingSettings, device: str) -> Iterator[str]:
     """Warn about hardware that this machine lacks."""
     cores = usable_cores()
     if training.threads is not None and training.threads > cores:
@@ -183,7 +185,7 @@ def check_machine(training: TrainingSettings) -> Iterator[str]:
             f"threads ({training.threads:,}) is more than this machine's cores ({cores:,}) and slows training down: "
             f"set threads to {cores:,}, or leave it out"
         )
-    if training.precision == "bfloat16" and not has_bfloat16():
+    if training.precision == "bfloat16" and not has_bfloat16(device):
         yield "this machine has no bfloat16 hardware, so bfloat16 is slower than float32: set precision to float32"
 
 
@@ -210,9 +212,11 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def has_bfloat16() -> bool:
-    """Tell whether the GPU, or else the CPU, has bfloat16 hardware."""
-    if torch.cuda.is_available():
+def has_bfloat16(device: str) -> bool:
+    """Tell whether a type of device has bfloat16 hardware; of Apple's GPUs torch does not say."""
+    if device == "mps":
+        return True
+    if device == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if not hasattr(torch.cpu, "get_capabilities"):  # an older torch cannot tell
         return True

@@ -100,6 +100,11 @@ class TrainingState:
     metrics: dict[str, Metric] = field(default_factory=dict)
     """Latest metrics, for people: nothing depends on them; their history is in metrics.jsonl."""
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the model, which batches, optimizer, EMA and gradients follow."""
+        return next(self.model.parameters()).device
+
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Return all tensors by kind and name; empty kinds are left out.
 
@@ -202,8 +207,10 @@ class RandomStates:
     python: tuple[Any, ...]
     numpy: tuple[Any, ...]
     torch: Tensor
-    cuda: tuple[Tensor, ...]
-    """One per GPU."""
+    cuda: tuple[Tensor, ...] = ()
+    """That of this process's GPU, if it uses one (earlier checkpoints: one of every GPU, none of them used)."""
+    mps: tuple[Tensor, ...] = ()
+    """That of the Apple GPU, if there is one."""
 
     @classmethod
     def capture(cls) -> "RandomStates":
@@ -212,16 +219,19 @@ class RandomStates:
             random.getstate(),
             tuple(np.random.get_state()),  # noqa: NPY002 - users may draw from the global generator
             torch.get_rng_state(),
-            tuple(torch.cuda.get_rng_state_all()),
+            (torch.cuda.get_rng_state(),) if uses_cuda() else (),
+            (torch.mps.get_rng_state(),) if torch.backends.mps.is_available() else (),
         )
 
     def restore(self) -> None:
-        """Set the generators to these states."""
+        """Set the generators to these states; a device that was not used before keeps its own."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)  # noqa: NPY002
         torch.set_rng_state(self.torch)
-        for index, state in enumerate(self.cuda[: torch.cuda.device_count()]):
-            torch.cuda.set_rng_state(state, index)
+        if self.cuda and uses_cuda():
+            torch.cuda.set_rng_state(self.cuda[0])
+        if self.mps and torch.backends.mps.is_available():
+            torch.mps.set_rng_state(self.mps[0])
 
     def to_entries(self) -> dict[str, object]:
         """Return the states as JSON holds them."""
@@ -237,6 +247,7 @@ class RandomStates:
             },
             "torch": self.torch.numpy().tobytes().hex(),
             "cuda": [state.numpy().tobytes().hex() for state in self.cuda],
+            "mps": [state.numpy().tobytes().hex() for state in self.mps],
         }
 
     @classmethod
@@ -255,6 +266,7 @@ class RandomStates:
                 ),
                 parse_torch_state(entries["torch"]),
                 tuple(parse_torch_state(state) for state in entries["cuda"]),
+                tuple(parse_torch_state(state) for state in entries.get("mps", ())),
             )
             random.Random().setstate(states.python)  # noqa: S311 - a trial, not a secret
             np.random.RandomState().set_state(states.numpy)
@@ -262,6 +274,11 @@ class RandomStates:
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError):
             raise InputError("the states of the random generators are not valid") from None
         return states
+
+
+def uses_cuda() -> bool:
+    """Tell whether this process has used a GPU, without beginning to."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def words_to_hex(words: Sequence[int]) -> str:

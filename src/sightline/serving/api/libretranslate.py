@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from sightline.decoding import DecodingSettings
+from sightline.decoding.settings import DecodingSettings
 from sightline.serving.api.submit import NO_MODEL, Submitter
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router, accepts_form

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from sightline.decoding import DecodingSettings, FinishReason
+from sightline.decoding.settings import DecodingSettings, FinishReason
 from sightline.errors import RefusedError, SettingsError
 from sightline.serving.api.submit import NO_MODEL, Submitter
 from sightline.serving.http.problem import Problem, refusal

@@ -8,11 +8,14 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.decoding import ContinuousBatch, FinishReason, SearchUpdate, StepResult
-from sightline.engine.interfaces import Engine
-from sightline.pipelines import Generation, GenerationJob, GenerativePipeline, TextStreamer
+from sightline.decoding.settings import FinishReason
+
+if TYPE_CHECKING:
+    from sightline.decoding import SearchUpdate, StepResult
+    from sightline.engine.interfaces import Engine
+    from sightline.pipelines import Generation, GenerationJob, GenerativePipeline, TextStreamer
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class GenerationRequest(ModelRequest):
     """Texts to generate with one pipeline."""
 
     def __init__(
-        self, pipeline: GenerativePipeline, jobs: Sequence[GenerationJob | None], *, streams: bool = False
+        self, pipeline: "GenerativePipeline", jobs: "Sequence[GenerationJob | None]", *, streams: bool = False
     ) -> None:
         """A job that is None has nothing to generate; `streams` asks for chunks on the way."""
         super().__init__()
@@ -67,7 +70,7 @@ class GenerationRequest(ModelRequest):
         self.chunks: asyncio.Queue[TextChunk | None] = asyncio.Queue()
         self.streamers: dict[tuple[int, int], TextStreamer] = {}
 
-    async def results(self) -> list[list[Generation]]:
+    async def results(self) -> "list[list[Generation]]":
         """Wait, and return the texts of each job; an empty list for a job that is None."""
         try:
             await self.done
@@ -91,7 +94,7 @@ class GenerationRequest(ModelRequest):
         if error is not None and not self.done.cancelled():
             self.done.exception()  # a client that left its stream never awaits it: asyncio must not log that
 
-    def make_chunks(self, index: int, result: StepResult | None, *, is_done: bool) -> list[TextChunk]:
+    def make_chunks(self, index: int, result: "StepResult | None", *, is_done: bool) -> list[TextChunk]:
         """Return what a step has made final of a job (called by the scheduler's thread)."""
         job = self.jobs[index]
         if not self.streams or job is None:
@@ -103,14 +106,14 @@ class GenerationRequest(ModelRequest):
             for row, token in zip(result.rows, result.tokens, strict=True)
         ]
 
-    def _next_chunk(self, index: int, job: GenerationJob, row: int, token: int, result: StepResult) -> TextChunk:
+    def _next_chunk(self, index: int, job: "GenerationJob", row: int, token: int, result: "StepResult") -> TextChunk:
         streamer = self.streamers.setdefault((index, row), job.create_streamer())
         hypothesis = result.finished.get(row)
         text = streamer.put(token) if hypothesis is None else streamer.end(hypothesis)
         n_tokens = len(streamer.ids) if hypothesis is None else len(hypothesis.ids)
         return TextChunk(index, row, text, n_tokens, hypothesis.finish_reason if hypothesis else None)
 
-    def _whole_texts(self, index: int, job: GenerationJob) -> list[TextChunk]:
+    def _whole_texts(self, index: int, job: "GenerationJob") -> list[TextChunk]:
         generated = zip(job.results(), job.search.hypotheses[0], strict=True)
         return [
             TextChunk(index, choice, generation.text, len(hypothesis.ids), generation.finish_reason)
@@ -271,7 +274,9 @@ class RequestUpdate:
 class RunningBatch:
     """The jobs of one engine that share its steps."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: "Engine") -> None:
+        from sightline.decoding import ContinuousBatch  # with the first batch, not before: it loads torch
+
         self.engine = engine
         self.batch = ContinuousBatch(engine.step)
         self.jobs: dict[int, RequestJob] = {}
@@ -306,7 +311,7 @@ class RunningBatch:
             self.drop(failed)
         return [update for update in updates if update.chunks or update.is_done]
 
-    def _update_request(self, result: SearchUpdate) -> RequestUpdate:
+    def _update_request(self, result: "SearchUpdate") -> RequestUpdate:
         job = self.jobs[id(result.search)]
         request = job.request
         if result.is_done:
