@@ -72,3 +72,48 @@ def test_modules_do_not_import_each_other_in_a_circle():
         TopologicalSorter({name: imports_of(name) for name in TREES}).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+TASK_NAMES = {"translation", "chat", "language-model", "masked-language-model", "classification"}
+FAMILY_NAMES = {"transformer", "bert", "gpt"}
+CLASSES = {
+    "Translator", "Chat", "Generator", "Filler", "Classifier", "Seq2SeqPipeline", "Transformer", "Bert", "GPT",
+    "TransformerConfig", "BertConfig", "GPTConfig",
+}  # fmt: skip
+
+
+def names_in(node: ast.expr) -> set[str]:
+    """Return the classes that the second argument of `isinstance` names."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def find_dispatch(tree: ast.Module) -> Iterator[str]:
+    """Yield where code depends on the name of a task or on a class: comparisons, tables, `isinstance`."""
+    for_types = {id(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)}  # tells the type checker
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            if names_in(node.args[1]) & CLASSES:
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Compare | ast.Dict | ast.Match):
+            keys = node.keys if isinstance(node, ast.Dict) else ast.walk(node)
+            found = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+            if found & TASK_NAMES:
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("name", [name for name in TREES if not name.startswith("sightline.tasks")])
+def test_no_task_or_family_is_dispatched_outside_its_row(name):
+    """A task is a row of tasks/, a family a row of the registry: nothing elsewhere asks which one it is."""
+    assert list(find_dispatch(TREES[name])) == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.js")), ids=lambda path: path.name)
+def test_page_knows_no_task_and_no_family(path):
+    words = {f"{quote}{name}{quote}" for name in TASK_NAMES | FAMILY_NAMES for quote in "\"'`"}
+    kept = {'"chat"'} if path.name in ("studio.js", "chat.js") else set()  # the view Chat, not the task
+    code = "\n".join(
+        line for line in path.read_text(encoding="utf-8").splitlines() if not line.strip().startswith("//")
+    )
+    assert sorted(word for word in words - kept if word in code) == []

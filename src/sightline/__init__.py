@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sightline.tracing import Trace
     from sightline.training.settings import TrainingSettings
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 LAZY = {
     "tasks": ("evaluate", "load"),

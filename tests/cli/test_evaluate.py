@@ -5,7 +5,14 @@ import json
 
 import pytest
 
-from sightline.evaluation import evaluate_chat, evaluate_classifier, evaluate_filler, evaluate_text, evaluate_translator
+from sightline.evaluation import (
+    evaluate_chat,
+    evaluate_classifier,
+    evaluate_filler,
+    evaluate_replies,
+    evaluate_text,
+    evaluate_translator,
+)
 from sightline.tasks import load
 
 SOURCES, TARGETS = ["tiny models", "tell no tales", "models tell"], ["kleine Modelle", "sagen nichts", "Modelle sagen"]
@@ -81,7 +88,7 @@ def test_missing_language_is_refused(sightline, folder, file):
 def test_replies_are_scored_as_translations_are(sightline, folder, file):
     model = folder("chat")
     rows = ["\t".join(row) for row in zip(SOURCES, TARGETS, strict=True)]
-    expected = evaluate_translator(load(model), SOURCES, TARGETS).values
+    expected = evaluate_replies(load(model), SOURCES, TARGETS).values
     assert values(sightline("evaluate", model, "--tsv", file("a.tsv", *rows), "--json")) == pytest.approx(expected)
 
 

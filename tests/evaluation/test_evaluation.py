@@ -22,6 +22,7 @@ from sightline.evaluation import (
     evaluate_chat,
     evaluate_classifier,
     evaluate_filler,
+    evaluate_replies,
     evaluate_text,
     evaluate_translator,
     translation_scores,
@@ -87,7 +88,7 @@ def test_translator_of_many_languages_takes_one_for_each_source():
 def test_chat_is_scored_on_its_replies():
     chat = pipeline_for(precise(chat_bundle()))
     replies = chat.replies([["the cat"], ["a dog", "ran"]])
-    report = evaluate_translator(chat, ["the cat", "a dog\nran"], replies)
+    report = evaluate_replies(chat, ["the cat", "a dog\nran"], replies)
     assert report.values["exact_match"] == 100
 
 

@@ -50,6 +50,8 @@ class Row:
     decimals: int = 2
     also: tuple[str, ...] = ()
     """Other metrics of `sightline evaluate` for the full table."""
+    falls_short: bool = False
+    """Whether the published result is better: then the row is in docs/results.md only, with the reason."""
     derive: Callable[[Mapping[str, object]], float] | None = None
     """Computes the metric from others, if `sightline evaluate` does not give it."""
 

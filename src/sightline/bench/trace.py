@@ -12,7 +12,7 @@ from typing import Any
 
 from sightline.bench.measure import Timing, time_interleaved
 from sightline.bench.train import SIZES
-from sightline.bundle import Bundle, TaskConfig
+from sightline.bundle import Bundle
 from sightline.data.tokenizers import train_characters
 from sightline.decoding import DecodingSettings
 from sightline.model.registry import build, preset
@@ -48,9 +48,7 @@ def translator(size: str) -> Translator:
     name, vocab_size = SIZES[size]
     tokenizer = train_characters([SENTENCE])
     settings = DecodingSettings(max_new_tokens=N_TOKENS, min_new_tokens=N_TOKENS)
-    return Translator(
-        Bundle(build(preset(name, vocab_size=vocab_size)), tokenizer, settings, task_config=TaskConfig("translation"))
-    )
+    return Translator(Bundle(build(preset(name, vocab_size=vocab_size)), tokenizer, settings))
 
 
 def translate_once(model: Translator, variant: str) -> Callable[[], object]:

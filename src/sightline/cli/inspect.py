@@ -110,8 +110,7 @@ def trace_text(pipeline: "Pipeline", text: str, trace_options: dict[str, object]
     if unknown := [name for name in trace_options if name not in accepted]:
         option = "beam" if unknown[0] == "beam_size" else unknown[0]
         raise RefusedError(f"--{option} is not for this model, which is a {type(pipeline).__name__}")
-    read: Any = text.split() if getattr(pipeline, "per_word", False) else text
-    return pipeline.trace(read, **trace_options, **options)
+    return pipeline.trace(pipeline.parse_input(text), **trace_options, **options)
 
 
 def draw_figure(

@@ -58,7 +58,7 @@ def translation_scores(
 
 
 def evaluate_translator(
-    translator: Translator | Chat,
+    translator: Translator,
     sources: Sequence[str],
     targets: Sequence[str],
     *,
@@ -66,24 +66,29 @@ def evaluate_translator(
     settings: DecodingSettings | None = None,
     tokenize: Tokenize | None = None,
 ) -> Report:
-    """Translate a test set and score it; `to` may name one language per source.
-
-    Replies of a chat model are scored the same way: each line of a source is a turn.
-    """
-    if isinstance(translator, Chat):
-        hypotheses = translator.replies([source.split("\n") for source in sources], settings=settings)
-    else:
-        found = translator.translations(sources, to=to, settings=settings)
-        hypotheses = [translations[0].text for translations in found]
+    """Translate a test set and score it; `to` may name one language per source."""
+    found = translator.translations(sources, to=to, settings=settings)
     language = to if to is None or isinstance(to, str) else None
-    scores = translation_scores(hypotheses, targets, language=language, tokenize=tokenize)
-    return Report(
-        {
-            "sentences": len(sources),
-            "bleu": scores.bleu,
-            "chrf": scores.chrf,
-            "exact_match": scores.exact_match,
-            "bleu_signature": scores.bleu_signature,
-            "chrf_signature": scores.chrf_signature,
-        }
-    )
+    outputs = [translations[0].text for translations in found]
+    return score_outputs(outputs, targets, language=language, tokenize=tokenize)
+
+
+def evaluate_replies(
+    chat: Chat,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    *,
+    settings: DecodingSettings | None = None,
+    tokenize: Tokenize | None = None,
+) -> Report:
+    """Reply to a test set and score the replies as translations are; each line of a source is a turn."""
+    outputs = chat.replies([source.split("\n") for source in sources], settings=settings)
+    return score_outputs(outputs, targets, tokenize=tokenize)
+
+
+def score_outputs(
+    outputs: Sequence[str], targets: Sequence[str], *, language: str | None = None, tokenize: Tokenize | None = None
+) -> Report:
+    """Compare generated texts with their references."""
+    scores = translation_scores(outputs, targets, language=language, tokenize=tokenize)
+    return Report({"sentences": len(outputs), **vars(scores)})

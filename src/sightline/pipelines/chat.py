@@ -19,7 +19,7 @@ class Chat(Seq2SeqPipeline):
     @property
     def context_turns(self) -> int:
         """Number of turns read before a reply."""
-        return (self.task_config or TaskConfig("chat")).context_turns
+        return self.task_config.context_turns if self.task_config else TaskConfig.context_turns
 
     def reply(self, history: Sequence[str], **overrides: object) -> str:
         """Return the reply to the last of these turns, oldest first; `overrides` are decoding settings.

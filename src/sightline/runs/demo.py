@@ -73,8 +73,6 @@ def demo(
         if result.exit_code:
             return Demo(folder, 0.0, 0, 0.0, (), exit_code=result.exit_code)
     translator = load(folder)
-    if not isinstance(translator, Translator):
-        raise TypeError(translator)
     finished = read_run_record(folder) or {}
     outcome, data = finished["outcome"], finished["data"]
     shown = tuple(TranslatedPhrase(source, to, translator.translate(source, to=to)) for source, to in PHRASES)

@@ -58,13 +58,13 @@ class Chat(PairTask):
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score the replies of dialogues by perplexity, those of pairs by BLEU and chrF."""
         from sightline.evaluation.language_model import evaluate_chat
-        from sightline.evaluation.translation import evaluate_translator
+        from sightline.evaluation.translation import evaluate_replies
 
         if examples.kind == "dialogues":
             return evaluate_chat(pipeline, examples.exchanges(context_turns=pipeline.context_turns))
         sources, targets = zip(*examples.pairs(language_column=False), strict=True)
         settings = pipeline.settings(**options.decoding)
-        return evaluate_translator(pipeline, sources, targets, settings=settings, tokenize=options.tokenize)
+        return evaluate_replies(pipeline, sources, targets, settings=settings, tokenize=options.tokenize)
 
     def next_command(self, folder: Path, task_config: TaskConfig) -> str:  # noqa: ARG002
         """Return the command that starts a conversation."""
