@@ -78,7 +78,7 @@ def precisely(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, by other kernels.
     """
     read = model_weights.read_model
-    monkeypatch.setattr(model_weights, "read_model", lambda *arguments: read(*arguments).double())
+    monkeypatch.setattr(model_weights, "read_model", lambda *arguments, **options: read(*arguments, **options).double())
 
 
 class Ran(NamedTuple):

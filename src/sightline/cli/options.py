@@ -127,16 +127,19 @@ def drop_unset(**options: object) -> dict[str, object]:
 
 
 def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
-    """Open a model folder as this kind of pipeline; a model without a stated task may become any kind it supports."""
+    """Open a model folder as this kind of pipeline; one that names no task may become the usual kind of its family."""
+    from sightline.model.registry import interface_of, resolve
     from sightline.tasks import TASKS, load, task_of
 
-    pipeline = load(folder)
+    pipeline: Pipeline = load(folder)
     if isinstance(pipeline, kind):
         return pipeline
-    if pipeline.task_config is None and kind.supports(pipeline.model):
+    reference, config = f"{kind.__module__}:{kind.__qualname__}", pipeline.model.config
+    wanted = next(task for task in TASKS.values() if task.pipeline == reference)
+    is_usual = resolve(wanted.interfaces[0]) is interface_of(config) and wanted.suits(config)
+    if pipeline.task_config is None and is_usual:
         return kind(pipeline.bundle, folder=pipeline.folder)
-    task, reference = task_of(pipeline), f"{kind.__module__}:{kind.__qualname__}"
-    wanted = next(row.command for row in TASKS.values() if row.pipeline == reference)
+    task = task_of(pipeline)
     raise RefusedError(
-        f"{folder}: this model is not for sightline {wanted}: use sightline {task.command if task else 'embed'}"
+        f"{folder}: this model is not for sightline {wanted.command}: use sightline {task.command if task else 'embed'}"
     )

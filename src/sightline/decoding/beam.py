@@ -283,7 +283,9 @@ class BeamSearch:
             raise TypeError("the step gave no candidates")
         if self.generated.size(1) == 0:
             self.request.check_vocabulary(best.vocab_size)
-        values, tokens = best.log_probabilities[:, : self.n_proposals], best.ids[:, : self.n_proposals]
+        values, tokens = best.log_probabilities, best.ids
+        if values.size(1) > self.n_proposals:  # another search of the same batch needed more
+            values, tokens = values[:, : self.n_proposals], tokens[:, : self.n_proposals]
         wrong = values[:, 0].isnan()
         if bool(wrong.any()):
             raise logits_not_finite(int(self.sentences[int(wrong.int().argmax())]), self.generated.size(1))
@@ -415,8 +417,8 @@ def extend_hypotheses(proposals: Proposals, totals: Float[Tensor, "B K"], *, at_
     if (missing := at_least - extended.size(1)) > 0:
         extended = F.pad(extended, (0, missing), value=-math.inf)
         parents, tokens, log_probs = (F.pad(one, (0, missing)) for one in (parents, tokens, log_probs))
-    candidates = Candidates(extended, parents, tokens, log_probs)
-    return candidates.at(candidates.totals.sort(dim=1, descending=True, stable=True).indices)
+    ordered = extended.sort(dim=1, descending=True, stable=True)
+    return Candidates(ordered.values, *(one.gather(1, ordered.indices) for one in (parents, tokens, log_probs)))
 
 
 def allocate_constrained(

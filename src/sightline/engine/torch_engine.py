@@ -35,7 +35,7 @@ class TorchEngine:
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return next(self.model.parameters()).device
+        return self.model.output.weight.device
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> SharedState:
         """Read the prompts, as models of this interface do."""
@@ -44,15 +44,20 @@ class TorchEngine:
 
     def step(self, ids: Int[Tensor, "R"], state: State, needs: StepNeeds) -> StepOutput:
         """Feed the newest tokens; attention is the last layer's cross-attention, None for a model without one."""
+        if torch.is_inference_mode_enabled() and not any([module.training for module in self._modules]):  # noqa: C419
+            return self._step(ids, state, needs)  # usual: a search is in that mode, and a list is quick to look through
+        with inference_mode(self._modules):
+            return self._step(ids, state, needs)
+
+    def _step(self, ids: Int[Tensor, "R"], state: State, needs: StepNeeds) -> StepOutput:
         point = cross_attention_point(self.model) if needs.attention else None
         hooks = self._hooks if point is None else ActivationCache(point, interventions=self.interventions)
         cache: Any = state
-        with inference_mode(self._modules):
-            logits, after = self.model.step(ids[:, None], cache, hooks=hooks)
-            attention = None if point is None else hooks[point].mean(dim=1)[:, 0]  # type: ignore[index]  # R H 1 S -> R S
-            if needs.candidates is None:
-                return StepOutput(logits, after, attention)
-            return StepOutput(None, after, attention, TokenCandidates.of(logits, needs.candidates))
+        logits, after = self.model.step(ids[:, None], cache, hooks=hooks)
+        attention = None if point is None else hooks[point].mean(dim=1)[:, 0]  # type: ignore[index]  # R H 1 S -> R S
+        if needs.candidates is None:
+            return StepOutput(logits, after, attention)
+        return StepOutput(None, after, attention, TokenCandidates.of(logits, needs.candidates))
 
     def cancel(self) -> None:
         """End all searches in progress before their next step."""
@@ -64,14 +69,18 @@ class TorchEngine:
 def inference_mode(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Switch modules to evaluation mode without gradients, and back afterwards."""
     in_training = [module for module in modules if module.training]
-    for module in in_training:
-        module.training = False
+    set_training(in_training, mode=False)
     try:
         with torch.inference_mode():
             yield
     finally:
-        for module in in_training:
-            module.training = True
+        set_training(in_training, mode=True)
+
+
+def set_training(modules: Sequence[nn.Module], *, mode: bool) -> None:
+    """Set the mode of each module; a module's own `__setattr__` looks for parameters first, which costs every step."""
+    for module in modules:
+        object.__setattr__(module, "training", mode)
 
 
 def cross_attention_point(model: Model) -> str | None:

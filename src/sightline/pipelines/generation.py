@@ -211,7 +211,8 @@ class GenerativePipeline(Pipeline, ABC):
         lengths = [len(row) for row in rows]
         for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens, rows=count_rows(settings)):
             own, beginnings = [rows[number] for number in chosen], [prefixes[number] for number in chosen if prefixes]
-            found = search(*self.prepare_search(own, settings, beginnings, cancellation=cancellation))
+            with self.inference_mode():  # once for all steps, not before and after each
+                found = search(*self.prepare_search(own, settings, beginnings, cancellation=cancellation))
             for number, hypotheses in zip(chosen, found, strict=True):
                 results[number] = hypotheses
         return results

@@ -321,6 +321,9 @@ def check_family(recipe: Recipe) -> None:
     of_preset = PRESETS[preset][0] if isinstance(preset, str) and preset in PRESETS else given
     if of_preset != given:
         raise SettingsError(f"model: the preset {preset} is a {of_preset}, but model.family is {given}: set one")
+    two = recipe.task_row.reads_pairs and recipe.sections["tokenizer"].get("shared_vocab") is False
+    if two and "target_vocab_size" not in field_names(FAMILIES[given].config):
+        raise SettingsError(f"tokenizer.shared_vocab: a {given} reads source and target with one vocabulary: set true")
     if given not in possible:
         source = f"the preset {preset} is" if preset else "model.family is"
         raise SettingsError(f"model: {source} a {given}, but {recipe.task} needs a {' or a '.join(possible)}")
