@@ -12,12 +12,14 @@ from safetensors.numpy import save
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sightline.bundle.contents import TaskConfig
 from sightline.model import CausalLM, Seq2Seq, TextEncoder
 from sightline.model.registry import interface_of
-from sightline.pipelines import Classifier, Filler, Pipeline
+from sightline.pipelines import Pipeline
 from sightline.serving.api import Submitter
 from sightline.serving.api.trace import MAX_TRACE_BYTES, OCTET_STREAM
 from sightline.serving.http import Body, Problem, Router, charge
+from sightline.tasks import task_of
 from sightline.tracing import CausalLMPass, Seq2SeqPass, TextEncoderPass, TraceOptions
 from sightline.tracing.passes import Pass, capture
 from sightline.tracing.plan import Plan
@@ -31,7 +33,7 @@ class ActivationsBody(Body):
     """The ids of a forward pass, and what to return of it."""
 
     model: str
-    source: Ids = Field(description="Ids of the source; empty for a GPT.")
+    source: Ids = Field(description="Ids of the source; empty if only a decoder reads.")
     inputs: Ids = Field([], description="Ids of the decoder inputs.")
     segments: Ids = Field([], description="Segment of each source token, for a pair of texts.")
     activations: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field([], description="Names of activations.")
@@ -94,24 +96,37 @@ def parameter_rows(model: Pipeline, wanted: dict[str, int]) -> dict[str, Any]:
 
 def build_pass(model: Pipeline, body: ActivationsBody) -> Pass:
     """Return the forward pass of the ids."""
-    needed, build = PASSES[interface_of(model.model.config)]
+    interface = interface_of(model.model.config)
+    if interface not in PASSES:
+        raise Problem(400, "this kind of model has no forward pass over ids", param="model", code="invalid_value")
+    needed, build = PASSES[interface]
     for name in needed:
         if not getattr(body, name):
             raise Problem(400, f"{name} is empty", param=name, code="invalid_value")
+    check_segments(body, getattr(model.model.config, "n_segments", 0))
     return build(model, body)
 
 
-def build_text_encoder_pass(model: Pipeline, body: ActivationsBody) -> TextEncoderPass:
-    """Return the forward pass through an encoder and the head that the pipeline uses."""
-    encoder: Any = model.model
-    if body.segments and (
-        len(body.segments) != len(body.source) or not set(body.segments) <= set(range(encoder.config.n_segments))
-    ):
+def check_segments(body: ActivationsBody, n_segments: int) -> None:
+    """Refuse segments that do not fit the source, or that the model does not have."""
+    fits = len(body.segments) in (0, len(body.source)) and set(body.segments) <= set(range(n_segments))
+    if not fits:
         raise Problem(400, "segments: give one valid segment per source token", param="segments", code="invalid_value")
-    if isinstance(model, Classifier):
-        head = "token_classification" if model.per_word else "sequence_classification"
-        return TextEncoderPass(encoder, body.source, head=head, segments=body.segments or None)  # type: ignore[arg-type]
-    return TextEncoderPass(encoder, body.source, head="mlm" if isinstance(model, Filler) else None)
+
+
+def find_head(model: Pipeline) -> Any:
+    """Return the head that the task of a model uses; None without one."""
+    task = task_of(model)
+    if task is None:
+        return None
+    wanted = (task.head(model.task_config or TaskConfig(task.name)), *task.heads)
+    return next((head for head in wanted if head in getattr(model.model.config, "heads", ())), None)
+
+
+def build_text_encoder_pass(model: Pipeline, body: ActivationsBody) -> TextEncoderPass:
+    """Return the forward pass through an encoder and one of its heads."""
+    encoder: Any = model.model
+    return TextEncoderPass(encoder, body.source, head=find_head(model), segments=body.segments or None)
 
 
 def build_seq2seq_pass(model: Pipeline, body: ActivationsBody) -> Seq2SeqPass:
@@ -132,3 +147,8 @@ PASSES: dict[type, tuple[tuple[str, ...], Callable[[Pipeline, ActivationsBody], 
     TextEncoder: (("source",), build_text_encoder_pass),
 }
 """The fields that the models of an interface need, and their forward pass."""
+
+
+def register_pass(interface: type, needed: tuple[str, ...], build: Callable[[Pipeline, ActivationsBody], Pass]) -> None:
+    """Add the forward pass of the models of an interface, and the fields that it needs."""
+    PASSES[interface] = (needed, build)
