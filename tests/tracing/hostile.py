@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Spoil, str]] = {
     "token before its text": (put(-1, "target", "tokens", 0, "start"), r"target.tokens\[0\] is outside its text"),
     "tokens too few": (edit_entries(lambda entries: entries["source"]["tokens"].pop()), "does not fit the tokens"),
     "steps too few": (edit_entries(lambda entries: entries["steps"].pop()), "steps"),
-    "row that is not there": (put(99, "steps", 0, "row"), r"steps\[0\] has an invalid row"),
+    "row that is not there": (put(99, "steps", 0, "row"), "the steps are not the last rows of the inputs"),
     "candidate that is not there": (put(99, "steps", 0, "chosen"), r"steps\[0\] has an invalid row, candidate"),
     "no probability": (put(7.0, "steps", 0, "candidates", 0, "probability"), "or probability"),
     "infinite number": (

@@ -100,7 +100,7 @@ def run_trace(
         ),
         head_ablation=(
             ablate_each_head(forward_pass, steps, interventions=interventions, progress=options.progress)
-            if options.head_ablation and steps
+            if options.head_ablation and steps and config.n_heads
             else None
         ),
     )

@@ -35,9 +35,9 @@ class Trace:
     others T E. Rows are real tokens, never padding.
 
     *Rows.* The rows of the encoder are the tokens of `source`, those of the decoder the tokens of `inputs`. Row t of
-    the decoder of a Seq2Seq predicts `target.tokens[t]`. The inputs of a CausalLM are the prompt (`source`), special tokens
-    if the task puts any between the two, and the target so far: the last row before the target predicts its first
-    token. `steps[t].row` holds the row in every case.
+    the decoder of a Seq2Seq predicts `target.tokens[t]`. The inputs of a CausalLM are the prompt (`source`), special
+    tokens if the task puts any between the two, and the target so far: the last row before the target predicts its
+    first token. `steps[t].row` holds the row in every case.
 
     `interface` and `predicts` say all that a reader needs to know of the kind of model; `family` and `task` are names.
     """

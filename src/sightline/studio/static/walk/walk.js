@@ -6,13 +6,14 @@ import { palette } from "/page/theme.js";
 import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
+import { link } from "../url_state.js";
 import { Activations, Context, depth, headWidth, nLayers, towersOf } from "./activations.js";
 import { controls, followScroll, keys, map, strips } from "./navigation.js";
 import { stageSection } from "./panel.js";
 import { pathOf } from "./stages.js";
 
 const NEAR = "500px";
-const NO_STAGES = "Walk through has no stages for this model: it shows the calculations of Transformers, made of attention and feed-forward layers. Watch shows what this model predicts.";
+const NO_STAGES = "Walk through has no stages for this model: it shows the calculations of attention and feed-forward layers. See what this model predicts in ";
 const DETERMINISTIC = { beam_size: 1, max_tokens: 20 }; // so that a link always shows the same
 
 /** Draw the view into an element; return a function that removes it. */
@@ -37,7 +38,7 @@ export function mount(host, app) {
       remove();
       remove = () => {};
       const [first] = towersOf(trace);
-      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES));
+      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value }) }, "Watch"), "."));
       if (trace[first === "encoder" ? "source" : "inputs"].tokens.length === 0) throw new Error("The text is empty.");
       params.set({ ...given, ...language });
       remove = drawWalk(body, app, trace);
