@@ -22,7 +22,8 @@ In `static/`:
 
 A view is a module `FOLDER/NAME.js` that exports `mount(host, app)`: it draws into the element and returns a function
 that removes it. A view is loaded when it is first opened, with the stylesheet of its folder, which has its name: both
-are there before it is mounted. Following a link removes the view and mounts it again; parameters that the view itself sets in the URL do not. `app` has
+are there before it is mounted. Following a link removes the view and mounts it again; parameters that the view itself
+sets in the URL do not. `app` has
 
     model                   the card of the selected model, from GET /v1/models; `models` has all. It has an `example`,
                             whether the model `generates` text, and of its task the `view`: `tab` (the view made for it),
