@@ -32,6 +32,8 @@ class RefusedError(SightlineError):
     """
 
     exit_code = 2
+    code = "refused"
+    """What a program tells it by: the `code` of an API's error."""
 
     def __init__(self, reason: str, *, setting: str | None = None, advice: str = "") -> None:
         self.reason, self.setting, self.advice = reason, setting, advice
@@ -51,8 +53,16 @@ class SettingsError(RefusedError):
 class InputError(RefusedError):
     """Text or ids that cannot be used; `option` names the invalid argument, shown as `--option` by the command line."""
 
-    def __init__(self, reason: str, *, option: str | None = None, setting: str | None = None, advice: str = "") -> None:
-        self.option = option
+    def __init__(
+        self,
+        reason: str,
+        *,
+        option: str | None = None,
+        setting: str | None = None,
+        advice: str = "",
+        code: str = RefusedError.code,
+    ) -> None:
+        self.option, self.code = option, code
         super().__init__(reason, setting=setting, advice=advice)
 
     def __str__(self) -> str:

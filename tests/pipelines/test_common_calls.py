@@ -119,7 +119,7 @@ def test_forward_pass_of_the_ids_of_a_trace_is_the_traced_one(name):
     ],
 )
 def test_forward_pass_without_ids_is_refused(name, ids, option):
-    with pytest.raises(InputError, match="there are no ids") as refused:
+    with pytest.raises(InputError, match="it is empty") as refused:
         PIPELINES[name]().forward_pass(*ids)
     assert refused.value.option == option
 

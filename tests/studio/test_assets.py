@@ -4,7 +4,9 @@ import gzip
 import re
 from itertools import combinations
 
+from sightline.model.registry import FAMILIES
 from sightline.studio.routes import assets
+from sightline.tasks import TASKS
 
 
 def test_the_pages_code_is_small_on_its_way():
@@ -29,9 +31,19 @@ def leading(path: str) -> set[str]:
     return {name for one in selectors for name in re.findall(r"^(?::is\()?\.([\w-]+)", one)} - {"exporting"}
 
 
+def test_no_script_knows_a_family_or_a_task_by_its_name():
+    """What the page does follows from the card of a model and from its trace, so that it does it for new ones too."""
+    names = "|".join(sorted({*FAMILIES, *TASKS} - {"chat"}))  # which is also the name of a view
+    for path, asset in assets().items():
+        if path.endswith(".js"):
+            found = re.findall(rf"""["'`]({names})["'`]|\b({names})\b["']?:""", asset.content.decode())
+            assert found == [], path
+            assert re.findall(r"\b(?:family|task)\b\W*[!=]==?\s*[\"'`]", asset.content.decode()) == [], path
+
+
 def test_no_view_styles_what_another_one_does():
     """Stylesheets stay when one goes on to another view, which must look as if one had come there first."""
-    views = ("walk", "positions", "write", "runs")
+    views = ("watch", "walk", "positions", "write", "runs")
     for one, other in combinations(views, 2):
         assert leading(f"/studio/{one}/{one}.css") & leading(f"/studio/{other}/{other}.css") == set()
 

@@ -5,7 +5,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from browser import hash_of
+from browser import FRAMES, hash_of, until
 from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
@@ -109,6 +109,25 @@ def test_the_page_preloads_what_its_first_view_imports_and_nothing_else():
     text = assets()["/"].content.decode()
     preloaded = set(re.findall(r'<link rel="modulepreload" href="([^"]+)">', text))
     assert preloaded == (imported("/studio/studio.js") | imported("/studio/watch/watch.js")) - {"/studio/studio.js"}
+
+
+@pytest.mark.parametrize(
+    ("address", "sheet"),
+    [("watch?model=gpt", "watch"), ("write?model=gpt", "write"), ("words?model=gpt", "positions"), ("walk?", "walk")],
+)
+def test_a_view_is_drawn_when_its_stylesheet_is_there(tabs, address, sheet):
+    """What it measures, and where its parts are, depends on it."""
+    tab = tabs("#/fill?model=bert" if sheet == "watch" else "#/watch?model=gpt", fresh=True)
+    tab.wait_for_selector(".ask")
+    held = []
+    tab.route(f"**/{sheet}.css", lambda route: held.append(route))
+    tab.evaluate(f"location.hash = '#/{address}'")
+    until(tab, lambda: len(held) == 1)
+    tab.evaluate(FRAMES)
+    assert tab.locator("#view > .waiting").count() == 1
+    held[0].continue_()
+    tab.wait_for_selector(".ask")
+    assert tab.evaluate(f"[...document.styleSheets].some(({{ href }}) => href.endsWith('/{sheet}.css'))")
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -37,6 +37,8 @@ def test_list_tells_of_every_run(api, run):
     first = cards["first-run"]
     assert first["name"] == "First Run"
     assert first["task"] == "translation"
+    assert first["generates"]
+    assert first["example"] == {"text": "Good morning"}
     assert first["state"] == "ended"
     assert first["stop_reason"] == "steps"
     assert first["snapshots"] == [0, 1, 2, 4]
@@ -254,6 +256,8 @@ def test_a_broken_journal_breaks_no_list(run, tmp_path, text):
     (tmp_path / "broken" / "run.json").write_text(text)
     [card] = RunsTable(tmp_path).cards()
     assert card["task"] == ""
+    assert not card["generates"]
+    assert card["example"]["text"]
     assert RunsTable(tmp_path).settings("broken") == {}
 
 

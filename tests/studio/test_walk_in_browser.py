@@ -395,7 +395,8 @@ def test_heads_that_are_too_many_come_one_by_one(tabs, other_models, other_url):
         """async (ids) => {
           const { Activations } = await import("/studio/walk/activations.js");
           const { fetchBytes } = await import("/studio/api.js");
-          const trace = { family: "gpt", model: { n_heads: 4 }, source: { tokens: [] }, inputs: { tokens: ids } };
+          const [model, inputs] = [{ n_heads: 4, d_ff: 8 }, { tokens: ids }];
+          const trace = { interface: "CausalLM", model, source: { tokens: [] }, inputs };
           const activations = new Activations(fetchBytes, "llama", trace);
           activations.single = true;
           const [query, key] = ["query", "key"].map((point) => `decoder.1.self_attention.${point}`);

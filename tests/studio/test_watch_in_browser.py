@@ -321,7 +321,8 @@ def test_a_long_text_is_fetched_a_layer_at_a_time(tabs):
     with background(app) as url, httpx.Client(base_url=url, timeout=120) as asks:
         body = {"model": "gpt", "input": text, "beam_size": 1, "max_tokens": 10, "format": "drawing"}
         refused = asks.post("/trace", json=body)
-        assert refused.status_code == 400, "or this text is not long"
+        assert refused.json()["error"]["code"] == "trace_too_large", "or this text is not long"
+        assert asks.post("/trace", json={**body, "layers": [9]}).json()["error"]["code"] == "no_such_layer"
         tab = opened(tabs, f"#/watch?model=gpt&length=10&text={text.replace(' ', '+')}&layer=1", url=url, fresh=True)
         assert "This text is long: one layer is loaded at a time." in tab.locator(".earlier").inner_text()
         assert tab.locator("#head-grid .tile").count() == 16

@@ -193,9 +193,14 @@ def test_stop_keeps_what_was_written(tabs):
         talk.get_by_label("Message").fill("hello")
         talk.get_by_role("button", name="Send", exact=True).click()
         talk.wait_for_selector(".turn:not(.own)")
-        talk.get_by_role("button", name="Stop").click()
+        talk.keyboard.press("Escape")
         talk.wait_for_selector("button:has-text('Stop'):disabled")
         assert talk.locator(".turn").count() == 2
+        talk.get_by_label("Message").fill("hello")
+        talk.keyboard.press("Enter")
+        talk.wait_for_selector(".turn:nth-child(4)")
+        talk.get_by_role("button", name="Stop").click()
+        talk.wait_for_selector("button:has-text('Stop'):disabled")
         gates[1].open()
 
 

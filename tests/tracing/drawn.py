@@ -74,7 +74,9 @@ def drawn_trace(n: int, texts: tuple[str, ...] = PLAIN, *, seed: int = 0) -> Tra
         steps.append(Step(row, (chosen, *others), 0, 0, float(np.log(shares[0]))))
     return Trace(
         family="transformer",
+        interface="Seq2Seq",
         task="translation",
+        predicts="tokens",
         model={"d_model": 16, "n_heads": HEADS, "n_encoder_layers": LAYERS, "n_decoder_layers": LAYERS},
         source=source,
         target=target,

@@ -80,16 +80,17 @@ def translation(source: Sequence[str], target: Sequence[str], *, seed: int = 0) 
         activations |= {f"{name}.{point}": array for name, part in parts.items() for point, array in part.items()}
     sizes = {"d_model": 16, "n_heads": HEADS, "positions": "sinusoidal"}
     return Trace(
-        "transformer", "translation", sizes, read, written, inputs, steps(written), activations, finish_reason="eos",
-        tree=beam(written),
+        "transformer", "Seq2Seq", "translation", "tokens", sizes, read, written, inputs, steps(written), activations,
+        finish_reason="eos", tree=beam(written),
     )  # fmt: skip
 
 
-def continuation(prompt: Sequence[str], target: Sequence[str], *, seed: int = 0) -> Trace:
-    """The trace of a GPT."""
+def continuation(prompt: Sequence[str], target: Sequence[str], *, between: Sequence[str] = (), seed: int = 0) -> Trace:
+    """The trace of a GPT; with special tokens `between`, one that answers its source instead of continuing it."""
     rng = np.random.default_rng(seed)
     read, written = tokenized(prompt), tokenized(target, end=True)
-    inputs = TokenizedText(read.text + written.text, (*read.tokens, *written.tokens[:-1]))
+    special = [Token(3 + number, text, 0, 0, special=True) for number, text in enumerate(between)]
+    inputs = TokenizedText(read.text + written.text, (*read.tokens, *special, *written.tokens[:-1]))
     n = len(inputs.tokens)
     activations = {
         f"decoder.{layer}.self_attention.{point}": array
@@ -97,8 +98,8 @@ def continuation(prompt: Sequence[str], target: Sequence[str], *, seed: int = 0)
         for point, array in attention(rng, n, n, causal=True).items()
     }
     return Trace(
-        "gpt", "language-model", {"d_model": 16, "n_heads": HEADS}, read, written, inputs,
-        steps(written, len(read.tokens) - 1), activations, finish_reason="eos",
+        "gpt", "CausalLM", "language-model", "tokens", {"d_model": 16, "n_heads": HEADS}, read, written, inputs,
+        steps(written, len(read.tokens) + len(special) - 1), activations, finish_reason="eos",
     )  # fmt: skip
 
 

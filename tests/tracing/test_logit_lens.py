@@ -49,7 +49,7 @@ def test_every_layer_is_decoded_on_every_row(name):
     trace = work.trace(text_for(name), **trace_options(name))
     config = work.model.config
     n_layers = config.n_decoder_layers if isinstance(work.model, Transformer) else config.n_layers
-    tower = trace.source if trace.family == "bert" else trace.inputs
+    tower = trace.source if trace.interface == "TextEncoder" else trace.inputs
     assert len(trace.logit_lens.ids) == n_layers
     assert trace.logit_lens.rows == ((0,) if name == "classifier" else tuple(range(len(tower.tokens))))
     assert work.trace(text_for(name), logit_lens=False, **trace_options(name)).logit_lens is None

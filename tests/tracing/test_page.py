@@ -182,7 +182,16 @@ def test_empty_texts_are_drawn():
     trace = drawn_trace(5)
     encoder = {name: array for name, array in trace.activations.items() if name.startswith("encoder")}
     bert = replace(
-        trace, family="bert", task=None, target=nothing, inputs=nothing, steps=(), activations=encoder, tree=None
+        trace,
+        family="bert",
+        interface="TextEncoder",
+        task=None,
+        predicts=None,
+        target=nothing,
+        inputs=nothing,
+        steps=(),
+        activations=encoder,
+        tree=None,
     )
     assert data_of(trace_page.build_page(bert))["trace"]["words"]["target"] == []
 

@@ -1,5 +1,6 @@
 """The page of a trace in a real browser with the network off: silent, alone, and true to the numbers."""
 
+import dataclasses
 import math
 import re
 from itertools import pairwise
@@ -12,6 +13,7 @@ from sightline.tracing import Trace
 from sightline.tracing import page as trace_page
 
 from .drawn import HOSTILE, PLAIN, RIGHT_TO_LEFT, UNSPACED, drawn_trace
+from .handmade import continuation
 from .models import GENERATORS, pipeline, text_for, trace_options
 
 pytestmark = pytest.mark.browser
@@ -55,7 +57,8 @@ class Opened:
             page.on(event, hear)
         page.goto(f"{file.as_uri()}{address}")
         page.wait_for_selector("footer")
-        page.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
+        if trace.attentions:
+            page.wait_for_selector("#attention svg .unit, #attention .cells[data-plan]")  # drawn once it is measured
 
     def end(self) -> None:
         """Let the page be somebody else's."""
@@ -394,3 +397,48 @@ def test_steps_stay_in_reach_of_the_thumb(opened):
     assert box["y"] + box["height"] == pytest.approx(844, abs=1)
     shown.page.locator("[aria-label='Next step']").click()
     assert "2 of 30" in shown.text(".step-label")
+
+
+def weights_in_strips(opened) -> list[str]:
+    """The tokens that are tinted by a weight, as the strips show them."""
+    tinted = "(all) => all.filter(({ share }) => share > 0.004).map(({ textContent }) => textContent)"
+    found: list[str] = opened.page.locator("[data-sequence] .token").evaluate_all(tinted)
+    return found
+
+
+@pytest.mark.parametrize("between", [(), ("<s>",), ("<sep>", "<s>")])
+def test_rows_of_a_causal_language_model_are_those_of_its_steps(opened, between):
+    """A task may put special tokens between source and target: nothing may be counted from the source."""
+    trace = continuation(["red", " green"], [" one", " two", " three"], between=between)
+    assert list(trace.problems()) == []
+    made = opened(trace, address="#heads=decoder.1.self_attention.0&step=2")
+    assert made.text(".step-label") == "Step 2 of 4: ·two"
+    first = 2 + len(between)
+    weights = trace.attention("decoder.1.self_attention")[0]
+    inputs = [token.text.replace(" ", "·") for token in trace.inputs.tokens]
+
+    def shown(row: int) -> list[str]:
+        """What the row attends to, without special tokens, which are in no strip."""
+        return [text for text, weight in zip(inputs, weights[row], strict=True) if weight > 0.004 and "<" not in text]
+
+    assert weights_in_strips(made) == shown(first)
+    made.page.locator("[data-sequence=target] .token").nth(2).hover()
+    assert weights_in_strips(made) == shown(first + 2)
+    made.page.locator("[data-sequence=source] .token").nth(1).hover()
+    assert weights_in_strips(made) == shown(1)
+    assert made.count("#attention .unit.is-query") == 1
+    made.page.mouse.move(0, 0)
+    made.page.locator("#attention .unit").nth(first).hover()  # of the keys: the first token of the target
+    assert made.page.locator("[data-sequence=target] .token.is-query").all_text_contents() == ["·one"]
+
+
+def test_model_without_attention_is_drawn_without_heads(opened):
+    trace = continuation(["red", " green"], [" one", " two"])
+    plain = dataclasses.replace(trace, family="other", interface="Other", model={"d_model": 8}, activations={})
+    made = opened(plain)
+    assert "This model has no attention heads" in made.text("#attention")
+    assert made.texts(".strip-name") == ["Input", "Output"]
+    assert made.count("#head-grid, .switcher:visible [data-value=lines]") == 0
+    made.page.keyboard.press("ArrowRight")
+    assert made.text(".step-label") == "Step 2 of 3: ·two"
+    made.page.wait_for_function("() => location.hash === '#step=2&unit=token&picture=lines'")

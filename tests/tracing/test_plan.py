@@ -66,8 +66,9 @@ def test_too_much_is_refused_in_one_sentence_before_it_is_captured():
 def test_long_input_is_refused_without_having_been_captured():
     """Half a million tokens would take terabytes: planning them costs nothing."""
     points = {"decoder.0.self_attention.weights": (12, 500_000, 500_000)}
-    with pytest.raises(InputError, match="take 12 TB, more than the limit of 1 GB: choose fewer"):
+    with pytest.raises(InputError, match="take 12 TB, more than the limit of 1 GB: choose fewer") as caught:
         Plan.of(points, TraceOptions(), n_heads=12).check_limit(TraceOptions())
+    assert caught.value.code == "trace_too_large"
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from pipelines.tiny import MASKING, tiny_model
 from sightline import tracing
 from sightline.bundle import Bundle
 from sightline.errors import InputError
+from sightline.pipelines import Pipeline
+from sightline.pipelines.pipeline import tokenize_input
 from sightline.tasks import pipeline_for
+from sightline.tracing import CausalLMPass, Choice, Token, TokenizedText, Trace, TraceOptions, figures, run_trace
 
 from .models import BUNDLES, ENCODERS, GENERATORS, SENTENCE, pipeline, text_for, trace_options
 
@@ -233,3 +237,56 @@ def test_packed_numbers_too_large_for_half_precision_stay_whole():
 
 def test_public_names_are_there():
     assert all(hasattr(tracing, name) for name in tracing.__all__)
+
+
+PREDICTED = {"filler": "masks", "classifier": "classes", "tagger": "classes"}
+INTERFACES = {"transformer": "Seq2Seq", "gpt": "CausalLM", "bert": "TextEncoder"}
+
+
+@EVERY
+def test_trace_tells_the_kind_of_model_and_what_it_predicts(name):
+    trace = pipeline(name).trace(text_for(name), **trace_options(name))
+    assert (trace.interface, trace.predicts) == (INTERFACES[trace.family], PREDICTED.get(name, "tokens"))
+
+
+def test_trace_without_a_head_predicts_nothing():
+    encoder = Pipeline(BUNDLES["filler"]())
+    trace = encoder.trace(SENTENCE)
+    assert (trace.interface, trace.predicts, trace.steps) == ("TextEncoder", None, ())
+    assert list(trace.problems()) == []
+
+
+SIDES = ("the cat sat", " on the mat")
+
+
+@pytest.fixture
+def answer():
+    """A GPT that was trained on pairs: a special token stands between the source and the target."""
+    work = pipeline("gpt")
+    model, tokenizer = work.model.eval(), work.tokenizer
+    source, target = (tokenize_input(text, tokenizer) for text in SIDES)
+    start = Token(tokenizer.start_id, tokenizer.token_text(tokenizer.start_id), 0, 0, special=True)
+    inputs = TokenizedText(source.text + target.text, (*source.tokens, start, *target.tokens[:-1]))
+    choices = [Choice(len(source.tokens) + step, token.id) for step, token in enumerate(target.tokens)]
+    forward_pass = CausalLMPass(model, [token.id for token in inputs.tokens])
+    texts = {"source": source, "target": target, "inputs": inputs}
+    with torch.inference_mode():
+        return run_trace(forward_pass, TraceOptions(), choices, **texts, forced=True, name=tokenizer.token_text)
+
+
+def test_source_and_target_of_a_causal_language_model_may_be_apart(answer, tmp_path):
+    ids = [token.id for token in answer.inputs.tokens]
+    model = pipeline("gpt").model
+    with torch.inference_mode():
+        scores = model.logits(model.decode(torch.tensor([ids])))[0].log_softmax(dim=-1)
+    for step, token in zip(answer.steps, answer.target.tokens, strict=True):
+        assert step.log_probability == pytest.approx(float(scores[step.row, token.id]), abs=1e-5)
+    assert answer.steps[0].row == len(answer.source.tokens)
+    assert answer.outputs[: answer.steps[0].row] == (None,) * len(answer.source.tokens)
+    answer.save(tmp_path / "trace")
+    assert Trace.load(tmp_path / "trace").steps == answer.steps
+
+
+@pytest.mark.parametrize("kind", ["heads", "attention", "matrix", "lines"])
+def test_figures_draw_a_source_and_a_target_that_are_apart(answer, kind, tmp_path):
+    figures.save(figures.draw(kind, answer), tmp_path / "figure.svg")

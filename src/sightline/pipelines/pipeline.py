@@ -91,7 +91,7 @@ def require_ids(**given: Sequence[int]) -> None:
     """Refuse sequences without ids, by name."""
     for name, ids in given.items():
         if not ids:
-            raise InputError("there are no ids", option=name)
+            raise InputError("it is empty", option=name)
 
 
 BuildPass = Callable[[Any, PassIds], Pass]
@@ -203,8 +203,10 @@ class Pipeline:
         self, source_ids: Sequence[int], input_ids: Sequence[int] = (), *, segments: Sequence[int] | None = None
     ) -> Pass:
         """Return the forward pass over ids as a trace has them: the tokens of its `source` and its `inputs`."""
-        ids = PassIds(source_ids, input_ids, segments, self.head)
-        return PASSES[interface_of(self.model.config)](self.model, ids)
+        build = PASSES.get(interface_of(self.model.config))
+        if build is None:
+            raise InputError("this kind of model has no forward pass over ids")
+        return build(self.model, PassIds(source_ids, input_ids, segments, self.head))
 
     @property
     def task(self) -> str | None:

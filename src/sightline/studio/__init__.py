@@ -21,16 +21,26 @@ In `static/`:
     runs/                      Runs: `polling` of the server, `curves` from `curves_data`, `timelapse`
 
 A view is a module `FOLDER/NAME.js` that exports `mount(host, app)`: it draws into the element and returns a function
-that removes it. The stylesheet of a folder has its name. A view is loaded when it is first opened.
-Following a link removes the view and mounts it again; parameters that the view itself sets in the URL do not. `app` has
+that removes it. A view is loaded when it is first opened, with the stylesheet of its folder, which has its name: both
+are there before it is mounted. Following a link removes the view and mounts it again; parameters that the view itself
+sets in the URL do not. `app` has
 
-    model                   the card of the selected model, from GET /v1/models, with an `example`; `models` has all
+    model                   the card of the selected model, from GET /v1/models; `models` has all. It has an `example`,
+                            whether the model `generates` text, and the `view` of its task: `tab` (the view made for
+                            it), `label` and `verb` of a form, `extra_input` ("turns", "pair" or null), `beam` and
+                            `asks_length`
     fetchJson(path, body)   POST (GET without a body) and return the JSON response; errors are thrown with the server's
-                            message. `fetchBytes` returns an ArrayBuffer, `stream` yields the events of a stream
+                            message and `code`. `fetchBytes` returns an ArrayBuffer, `stream` yields the events of a
+                            stream
     params                  the URL parameters of this view, so that a link restores it: `get(name)`,
                             `set({name: value})`; null removes
     themed(store)           keeps the `palette` of a store of the drawing modules up to date with the theme; returns a
                             function that stops this
+
+No module knows a task or a family by its name: the card says how a task is shown, and a trace what kind of model it is
+of (`interface`: Seq2Seq, CausalLM, TextEncoder or another) and what that `predicts` (tokens, masks, classes or null).
+Any trace can be watched, also that of a model without attention; Walk through needs attention blocks of a known
+interface, and says so where it has no stages.
 
 Drawing modules are imported from "/page/NAME.js". Texts only ever become text nodes (`element` of dom.js).
 """

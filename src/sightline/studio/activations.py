@@ -3,7 +3,6 @@
 The ids are those of a trace that the page already has: nothing is generated again for each request.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,13 +11,12 @@ from safetensors.numpy import save
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sightline.model import CausalLM, Seq2Seq, TextEncoder
-from sightline.model.registry import interface_of
-from sightline.pipelines import Classifier, Filler, Pipeline
+from sightline.errors import InputError
+from sightline.pipelines import Pipeline
 from sightline.serving.api import Submitter
 from sightline.serving.api.trace import MAX_TRACE_BYTES, OCTET_STREAM
 from sightline.serving.http import Body, Problem, Router, charge
-from sightline.tracing import CausalLMPass, Seq2SeqPass, TextEncoderPass, TraceOptions
+from sightline.tracing import TraceOptions
 from sightline.tracing.passes import Pass, capture
 from sightline.tracing.plan import Plan
 
@@ -31,7 +29,7 @@ class ActivationsBody(Body):
     """The ids of a forward pass, and what to return of it."""
 
     model: str
-    source: Ids = Field(description="Ids of the source; empty for a GPT.")
+    source: Ids = Field(description="Ids of the source; empty if only a decoder reads.")
     inputs: Ids = Field([], description="Ids of the decoder inputs.")
     segments: Ids = Field([], description="Segment of each source token, for a pair of texts.")
     activations: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field([], description="Names of activations.")
@@ -94,41 +92,8 @@ def parameter_rows(model: Pipeline, wanted: dict[str, int]) -> dict[str, Any]:
 
 def build_pass(model: Pipeline, body: ActivationsBody) -> Pass:
     """Return the forward pass of the ids."""
-    needed, build = PASSES[interface_of(model.model.config)]
-    for name in needed:
-        if not getattr(body, name):
-            raise Problem(400, f"{name} is empty", param=name, code="invalid_value")
-    return build(model, body)
-
-
-def build_text_encoder_pass(model: Pipeline, body: ActivationsBody) -> TextEncoderPass:
-    """Return the forward pass through an encoder and the head that the pipeline uses."""
-    encoder: Any = model.model
-    if body.segments and (
-        len(body.segments) != len(body.source) or not set(body.segments) <= set(range(encoder.config.n_segments))
-    ):
-        raise Problem(400, "segments: give one valid segment per source token", param="segments", code="invalid_value")
-    if isinstance(model, Classifier):
-        head = "token_classification" if model.per_word else "sequence_classification"
-        return TextEncoderPass(encoder, body.source, head=head, segments=body.segments or None)  # type: ignore[arg-type]
-    return TextEncoderPass(encoder, body.source, head="mlm" if isinstance(model, Filler) else None)
-
-
-def build_seq2seq_pass(model: Pipeline, body: ActivationsBody) -> Seq2SeqPass:
-    """Return the forward pass of a source and a target."""
-    seq2seq: Any = model.model
-    return Seq2SeqPass(seq2seq, body.source, body.inputs)
-
-
-def build_causal_lm_pass(model: Pipeline, body: ActivationsBody) -> CausalLMPass:
-    """Return the forward pass of a text."""
-    language_model: Any = model.model
-    return CausalLMPass(language_model, body.inputs)
-
-
-PASSES: dict[type, tuple[tuple[str, ...], Callable[[Pipeline, ActivationsBody], Pass]]] = {
-    Seq2Seq: (("source", "inputs"), build_seq2seq_pass),
-    CausalLM: (("inputs",), build_causal_lm_pass),
-    TextEncoder: (("source",), build_text_encoder_pass),
-}
-"""The fields that the models of an interface need, and their forward pass."""
+    try:
+        return model.forward_pass(body.source, body.inputs, segments=body.segments or None)
+    except InputError as error:
+        param = error.option or "model"
+        raise Problem(400, f"{param}: {error.reason}", param=param, code="invalid_value") from None

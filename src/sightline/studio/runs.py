@@ -32,8 +32,8 @@ MAX_NEW_TOKENS = 48
 MAX_MODEL_BYTES = 512 << 20
 MAX_TRACE_BYTES = 64 << 20
 N_CANDIDATES = 5
-N_CANDIDATES_BERT = 100
-"""A Bert has no forced output: the prediction of the last model is searched among so many candidates."""
+N_CANDIDATES_UNFORCED = 100
+"""Of a model that does not generate text: the prediction of the last model is searched among so many candidates."""
 
 Value = TypeVar("Value")
 
@@ -107,7 +107,7 @@ def options_for(model: Pipeline, request: TimelapseRequest) -> dict[str, Any]:
     """Return the options of a trace."""
     options: dict[str, Any] = {"activations": ("*.weights",), "logit_lens": False, "limit": MAX_TRACE_BYTES}
     if not model.generates:
-        return {**options, "candidates": N_CANDIDATES_BERT}
+        return {**options, "candidates": N_CANDIDATES_UNFORCED}
     options |= {"candidates": N_CANDIDATES, "target": request.target}
     options |= {"do_sample": False, "max_new_tokens": min(request.max_tokens, model.generation.max_new_tokens)}
     return {**options, "to": request.to} if "to" in signature(model.trace).parameters else options

@@ -19,6 +19,7 @@ from sightline.runs.run_record import flatten, read_run_record
 from sightline.serving.api import model_id
 from sightline.serving.http import Problem
 from sightline.storage import open_regular
+from sightline.tasks import TASKS, Task
 from sightline.training.metrics import METRICS
 from sightline.training.state import Metric
 
@@ -119,14 +120,17 @@ class RunsTable:
     def _card(self, name: str, folder: Path) -> dict[str, object]:
         entries = self._run_record(folder)
         resolved, outcome = get_object(entries, "resolved"), get_object(entries, "outcome")
-        began, languages = entries.get("began"), get_object(resolved, "data").get("languages")
+        began, languages = entries.get("began"), read_languages(resolved)
+        task = TASKS.get(short_text(resolved.get("task")))
         scores = {str(key)[:60]: json_value(value) for key, value in list(get_object(outcome, "scores").items())[:20]}
         idle = time.time() - max(stamp_of(folder / file)[0] / 1e9 for file in (METRICS, RUN_RECORD))
         return {
             "id": name,
             "name": short_text(folder.name, 120),
             "task": short_text(resolved.get("task")),
-            "languages": [short_text(code, 20) for code in languages[:100]] if isinstance(languages, list) else [],
+            "generates": task is not None and task.generates,
+            "example": find_example(task, languages),
+            "languages": languages,
             "began": short_text(began[-1]) if isinstance(began, list) and began else "",
             "ended": short_text(outcome.get("ended")),
             "stop_reason": short_text(outcome.get("stop_reason")),
@@ -136,6 +140,28 @@ class RunsTable:
             "has_best_model": self.has_model(folder),
             "best_step": best if type(best := get_object(outcome, "progress").get("best_step")) is int else None,
         }
+
+
+@dataclass(frozen=True)
+class UnloadedPipeline:
+    """What the settings of a run tell of its pipeline."""
+
+    languages: tuple[str, ...]
+
+
+def find_example(task: Task | None, languages: list[str]) -> dict[str, Any]:
+    """Return an example input for the model of a run, without loading it."""
+    unloaded = UnloadedPipeline(tuple(languages))
+    try:
+        return (task or Task()).example(unloaded)
+    except (AttributeError, LookupError):  # a task from outside may ask more of a pipeline
+        return Task().example(unloaded)
+
+
+def read_languages(resolved: Mapping[str, Any]) -> list[str]:
+    """Return the target languages that the settings of a run name."""
+    languages = get_object(resolved, "data").get("languages")
+    return [short_text(code, 20) for code in languages[:100]] if isinstance(languages, list) else []
 
 
 def candidates(root: Path) -> Iterator[Path]:

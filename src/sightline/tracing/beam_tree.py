@@ -130,11 +130,13 @@ def compute_hypothesis_attention(
     """
     shapes = hypothesis_attention_shapes(plan, expanded, n_context=len(context))
     found = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    if not found:
+        return found
     numbers = {prefix: number for number, prefix in enumerate(expanded.prefixes)}
     heads = list(range(forward_pass.model.config.n_heads)) if plan.heads is None else list(plan.heads)
     pending = sorted(expanded.leaves(), key=len)
     n_tokens = len(context) + expanded.max_length()
-    n_keys = max((keys for _, _, keys in shapes.values()), default=1)
+    n_keys = max(keys for _, _, keys in shapes.values())
     size = max(1, WORKING_BYTES // (BYTES_PER_NUMBER * forward_pass.model.config.n_heads * n_tokens * n_keys))
     while pending:
         batch, pending = pending[:size], pending[size:]

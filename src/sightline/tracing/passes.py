@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from sightline.model import CausalLM, Hooks, Model, Seq2Seq, TextEncoder
 from sightline.model.config import BertConfig, BlockConfig, GPTConfig, Head, ModelConfig, TransformerConfig
 from sightline.model.hooks import NO_HOOKS, Action, NoHooks
 from sightline.tracing.plan import Plan, Points, has_heads, tower_points
+
+Predicts: TypeAlias = Literal["tokens", "masks", "classes"]
+"""What the steps of a trace predict: generated text token by token, masked tokens, or classes."""
 
 
 class Pass(ABC):
@@ -29,6 +32,8 @@ class Pass(ABC):
     n_rows: int
     """Tokens of the output tower."""
     n_layers: int
+    predicts: Predicts | None
+    """None if the model gives no logits."""
 
     def points(self) -> Points:
         """Return every hook point and the shape of its value, in the order they are computed."""
@@ -94,6 +99,7 @@ class DecoderPass(Pass):
     """
 
     tower = "decoder"
+    predicts = "tokens"
 
     @abstractmethod
     def run_inputs(self, rows: Sequence[Sequence[int]], hooks: NoHooks) -> None:
@@ -181,6 +187,7 @@ class TextEncoderPass(Pass):
         self.model: TextEncoder = model
         self.source, self.segments, self.head = list(ids), segments, head
         self.n_rows, self.n_layers = len(self.source), model.config.depth
+        self.predicts = None if head is None else "masks" if head == "mlm" else "classes"
 
     @property
     def has_logits(self) -> bool:

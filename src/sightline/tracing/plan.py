@@ -18,6 +18,8 @@ DEFAULT_ACTIVATIONS = ("*.weights",)
 EVERYTHING = ("*",)
 """Every activation."""
 GIGABYTE = 1_000_000_000
+TOO_LARGE = "trace_too_large"
+"""The code of the error that a trace exceeds a limit of memory."""
 
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Called with the current stage, the amount done, and the total."""
@@ -159,7 +161,8 @@ class Plan:
         if size > options.limit:
             raise InputError(
                 f"the {len(self.shapes):,} activations of this text take {format_bytes(size)}, more than the limit of "
-                f"{format_bytes(options.limit)}: choose fewer with activations=, layers= or heads=, or raise limit="
+                f"{format_bytes(options.limit)}: choose fewer with activations=, layers= or heads=, or raise limit=",
+                code=TOO_LARGE,
             )
         options.progress(f"capturing {len(self.shapes):,} activations, {format_bytes(size)}", 0, 1)
 
@@ -168,7 +171,8 @@ def check_indices(what: str, numbers: Sequence[int], n: int) -> tuple[int, ...]:
     """Return the numbers of heads or layers in order; refuse those the model does not have."""
     missing = [number for number in numbers if not 0 <= number < n]
     if missing:
-        raise InputError(f"there is no {what} {missing[0]}: {what}s are numbered from 0 to {n - 1}")
+        have = f"{what}s are numbered from 0 to {n - 1}" if n else f"this model has no {what}s"
+        raise InputError(f"there is no {what} {missing[0]}: {have}", code=f"no_such_{what}")
     return tuple(sorted(set(numbers)))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sightline.config import to_mapping
 from sightline.decoding import BeamHistory
 from sightline.decoding.settings import FinishReason
-from sightline.model.registry import family_of
+from sightline.model.registry import family_of, interface_of
 from sightline.tracing.ablation import ablate_each_head, ablation_actions, check_ablated_heads
 from sightline.tracing.beam_tree import (
     ExpandedPrefixes,
@@ -74,7 +74,9 @@ def run_trace(
     scalars = {key: value for key, value in to_mapping(config).items() if not isinstance(value, list | tuple)}
     return Trace(
         family=family_of(config).name,
+        interface=interface_of(config).__name__,
         task=task,
+        predicts=forward_pass.predicts,
         model=scalars,  # type: ignore[arg-type]
         source=source,
         target=target,
@@ -98,7 +100,7 @@ def run_trace(
         ),
         head_ablation=(
             ablate_each_head(forward_pass, steps, interventions=interventions, progress=options.progress)
-            if options.head_ablation and steps
+            if options.head_ablation and steps and config.n_heads
             else None
         ),
     )

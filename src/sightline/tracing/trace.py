@@ -14,14 +14,13 @@ import numpy as np
 from jaxtyping import Float
 
 from sightline import __version__
-from sightline.config import one_of
 from sightline.decoding.settings import FinishReason
 from sightline.errors import InputError
-from sightline.model.registry import FAMILIES
 from sightline.tracing.ablation import HeadAblation
 from sightline.tracing.beam_tree import Tree
 from sightline.tracing.likelihood import Step
 from sightline.tracing.logit_lens import LogitLens
+from sightline.tracing.passes import Predicts
 from sightline.tracing.serialization import deserialize, read_folder, serialize, to_json, write_folder
 from sightline.tracing.tokenized_text import Alignment, Token, TokenizedText, WordAttention, aggregate_by_word
 
@@ -35,25 +34,32 @@ class Trace:
     *Activations* have the names and shapes of docs/shapes.md, without the batch axis: attention weights are H T S, most
     others T E. Rows are real tokens, never padding.
 
-    *Rows.* The rows of the encoder are the tokens of `source`, those of the decoder the tokens of `inputs`. Row t of a
-    Transformer's decoder predicts `target.tokens[t]`. A GPT's inputs are the prompt (`source`) and the target so far:
-    its row `len(source.tokens) - 1 + t` predicts `target.tokens[t]`. `steps[t].row` holds the row for every family.
+    *Rows.* The rows of the encoder are the tokens of `source`, those of the decoder the tokens of `inputs`. Row t of
+    the decoder of a Seq2Seq predicts `target.tokens[t]`. The inputs of a CausalLM are the prompt (`source`), special
+    tokens if the task puts any between the two, and the target so far: the last row before the target predicts its
+    first token. `steps[t].row` holds the row in every case.
+
+    `interface` and `predicts` say all that a reader needs to know of the kind of model; `family` and `task` are names.
     """
 
     family: str
+    interface: str
+    """The Protocol that the model implements: Seq2Seq, CausalLM, TextEncoder, or one of another package."""
     task: str | None
     """The task the model was trained for, if known."""
+    predicts: Predicts | None
+    """What the steps predict: tokens of the target, masks or classes; None if the model predicts nothing."""
     model: dict[str, Scalar]
     """The model settings (d_model, n_heads, pre_norm, …), as in config.json."""
     source: TokenizedText
     """The input: the source sentence, the prompt, the text with masks."""
     target: TokenizedText
-    """The output, its end token included; empty for a Bert."""
+    """The output, its end token included; empty unless the model predicts tokens."""
     inputs: TokenizedText
-    """The inputs of the decoder, one token per row: the start token (in a GPT the prompt), then the target without its
-    last token; empty for a Bert."""
+    """The inputs of the decoder, one token per row: the start token (in a CausalLM the prompt), then the target without
+    its last token; empty for a TextEncoder."""
     steps: tuple[Step, ...]
-    """One for each token of `target`; in a Bert one for each mask, class or classified word."""
+    """One for each token of `target`, each mask, or each class of the text or of its words."""
     activations: dict[str, Float[np.ndarray, "..."]]
     """The captured activations by name, in the order the model computed them."""
     heads: tuple[int, ...] | None = None
@@ -156,17 +162,15 @@ class Trace:
     def problems(self) -> Iterator[str]:
         """Yield the inconsistencies that an untrusted file may hold; a trace made by a pipeline has none."""
         n_source, n_inputs, n_steps = len(self.source.tokens), len(self.inputs.tokens), len(self.steps)
-        n_rows = n_source if self.family == "bert" else n_inputs
+        n_rows = n_inputs if self.predicts == "tokens" else n_source
         for name in ("source", "target", "inputs"):
             yield from text_problems(getattr(self, name), name)
-        if self.family not in FAMILIES:
-            yield f"family must be {one_of(FAMILIES)}, not {self.family[:40]!r}"
+        yield from prediction_problems(self)
         yield from step_problems(self.steps, n_rows=n_rows)
+        for name in ("family", "interface"):
+            if not PLAIN_NAME.fullmatch(getattr(self, name)):
+                yield f"{name} must be a name of letters, digits, - and _, not {getattr(self, name)[:40]!r}"
         yield from activation_problems(self.activations, n_source=n_source, n_inputs=n_inputs, heads=self.heads)
-        if self.family != "bert" and len(self.target.tokens) != n_steps:
-            yield f"there are {n_steps:,} steps for {len(self.target.tokens):,} target tokens"
-        if self.family == "transformer" and n_inputs != n_steps:
-            yield f"there are {n_inputs:,} rows for {n_steps:,} steps"
         if self.tree is not None:
             yield from tree_problems(self.tree, n_heads=len(self.heads) if self.heads is not None else None)
         if self.alignment is not None:
@@ -175,6 +179,22 @@ class Trace:
             yield from logit_lens_problems(self.logit_lens, n_rows=n_rows, n_steps=n_steps)
         if self.head_ablation is not None:
             yield from ablation_problems(self.head_ablation, n_steps=n_steps)
+
+
+def prediction_problems(trace: Trace) -> Iterator[str]:
+    """Yield steps that do not fit what the model predicts."""
+    n_steps, n_target, n_inputs = len(trace.steps), len(trace.target.tokens), len(trace.inputs.tokens)
+    if trace.predicts is None and n_steps:
+        yield f"there are {n_steps:,} steps, but predicts is null"
+    if n_target != (n_steps if trace.predicts == "tokens" else 0):
+        yield f"there are {n_steps:,} steps for {n_target:,} target tokens"
+    if trace.predicts != "tokens":
+        return
+    rows = [step.row for step in trace.steps]
+    if rows != list(range(n_inputs - n_steps, n_inputs)):
+        yield "the steps are not the last rows of the inputs, one after the other"
+    if trace.interface == "Seq2Seq" and n_inputs != n_steps:
+        yield f"there are {n_inputs:,} rows for {n_steps:,} steps"
 
 
 def text_problems(text: TokenizedText, where: str) -> Iterator[str]:
@@ -192,6 +212,7 @@ def step_problems(steps: Sequence[Step], *, n_rows: int) -> Iterator[str]:
             yield f"steps[{index}] has an invalid row, candidate or probability"
 
 
+PLAIN_NAME = re.compile(r"[A-Za-z][\w-]{0,39}", re.ASCII)
 POINT_NAME = re.compile(r"[a-z][a-z_.0-9]{0,99}")
 SQUARE_POINTS = ("weights", "scores", "scaled", "masked")
 """Hook points that hold a number for each head, query and key."""

@@ -63,7 +63,7 @@ class Problem(Exception):  # noqa: N818 - not an error of ours
 
 def refusal(error: RefusedError) -> Problem:
     """Return the package's own error message as a problem, without unknown names that the client sent."""
-    return Problem(400, UNKNOWN_NAME.sub(r"\1", str(error)), code="refused")
+    return Problem(400, UNKNOWN_NAME.sub(r"\1", str(error)), code=error.code)
 
 
 def plain_name(name: object) -> str | None:

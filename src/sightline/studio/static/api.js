@@ -1,4 +1,5 @@
-// Requests to the server, and the API key it may require. An error response is thrown as an Error with the server's message.
+// Requests to the server, and the API key it may require. An error response is thrown as an Error with the server's message
+// and its `code`.
 
 import { button, element } from "/page/dom.js";
 
@@ -27,7 +28,7 @@ export async function* stream(path, body, { signal } = {}) {
       const data = event.replace(/^data: /, "");
       if (data === "[DONE]") return;
       const parsed = JSON.parse(data);
-      if (parsed.error) throw new Error(parsed.error.message);
+      if (parsed.error) throw problem(parsed.error);
       yield parsed;
     }
   }
@@ -40,7 +41,7 @@ async function send(path, body, signal) {
       sessionStorage.setItem(KEY, await askForKey(sessionStorage.getItem(KEY) !== null));
       continue;
     }
-    if (!answer.ok) throw new Error(await errorMessage(answer));
+    if (!answer.ok) throw problem(await errorOf(answer));
     return answer;
   }
 }
@@ -60,12 +61,16 @@ function requestOptions(body, signal) {
   return { method: body ? "POST" : "GET", headers, body: body ? JSON.stringify(body) : undefined, signal };
 }
 
-async function errorMessage(answer) {
+async function errorOf(answer) {
   try {
-    return (await answer.json()).error.message;
+    return (await answer.json()).error;
   } catch {
-    return `The server responded with status ${answer.status}.`;
+    return { message: `The server responded with status ${answer.status}.`, code: null };
   }
+}
+
+function problem({ message, code }) {
+  return Object.assign(new Error(message), { code });
 }
 
 let keyDialog = null;

@@ -3,11 +3,11 @@
 
 import { button, element } from "/page/dom.js";
 
-const KINDS = { chat: earlierTurns, classification: secondText };
+const KINDS = { turns: earlierTurns, pair: secondText };
 
 /** Return the elements for the form (`within` it and `below` it) and `values()`, the parameters for the URL. */
 export function extraInputs(model, params, submit) {
-  const { within = null, below = null, values } = KINDS[model.task]?.(params, submit) ?? {};
+  const { within = null, below = null, values } = KINDS[model.view.extra_input]?.(params, submit) ?? {};
   return { within, below, values: () => ({ before: null, second: null, ...values?.() }) };
 }
 

@@ -10,7 +10,7 @@ import { current, link, urlParams } from "./url_state.js";
 
 const isMadeFor = (tab) => ({ view }) => view.tab === tab; // each task names the view made for it
 
-/** All views, in the order of the header, where they are, and the models that each supports. */
+/** All views, in the order of the header, where they are, and the models that each supports; `styles` are folders whose stylesheets it uses instead of its own. */
 const views = [
   { name: "watch", folder: "watch", title: "Watch", supports: () => true },
   { name: "walk", folder: "walk", title: "Walk through", supports: () => true },
@@ -19,7 +19,7 @@ const views = [
   { name: "fill", folder: "write", title: "Fill", supports: isMadeFor("fill") },
   { name: "classify", folder: "write", title: "Classify", supports: isMadeFor("classify") },
   { name: "positions", folder: "positions", title: "Positions", supports: () => true },
-  { name: "words", folder: "words", title: "Words", supports: () => true },
+  { name: "words", folder: "words", title: "Words", supports: () => true, styles: ["write", "positions"] },
   { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns },
 ];
 
@@ -59,11 +59,22 @@ async function show(models) {
   choice.value = model.id;
   drawLinks(model, available, view);
   fill(host, element("p", { class: "waiting" }, "…"));
-  const { mount } = await import(`./${view.folder}/${view.name}.js`);
+  const [{ mount }] = await Promise.all([import(`./${view.folder}/${view.name}.js`), ...(view.styles ?? [view.folder]).map(loadStyles)]);
   if (turn !== latest) return; // another view was opened in the meantime
   fill(host);
   const params = urlParams(view.name, () => drawLinks(model, available, view));
   remove = mount(host, { model, models, fetchJson, fetchBytes, stream, params, themed });
+}
+
+const sheets = new Map();
+
+/** Load the stylesheet of a folder once; return a promise that resolves when it is there: what a view measures depends on it. */
+function loadStyles(folder) {
+  if (!sheets.has(folder)) {
+    const href = `/studio/${folder}/${folder}.css`;
+    sheets.set(folder, new Promise((done) => document.head.append(element("link", { rel: "stylesheet", href, on: { load: done, error: done } }))));
+  }
+  return sheets.get(folder);
 }
 
 /** Draw the links to the views; they keep the text and its extra inputs. */

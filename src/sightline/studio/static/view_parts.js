@@ -1,19 +1,8 @@
-// Parts shared by several views: stylesheets, probability bars, the link to Watch, error messages.
+// Parts shared by several views: probability bars, the link to Watch, error messages.
 
 import { button, element } from "/page/dom.js";
 import { short, visible } from "/page/text.js";
 import { link } from "./url_state.js";
-
-const loaded = new Map();
-
-/** Load the stylesheet of a folder of views once; return a promise that resolves when it is there. */
-export function loadStyles(folder) {
-  if (!loaded.has(folder)) {
-    const href = `/studio/${folder}/${folder}.css`;
-    loaded.set(folder, new Promise((done) => document.head.append(element("link", { rel: "stylesheet", href, on: { load: done, error: done } }))));
-  }
-  return loaded.get(folder);
-}
 
 /** Create a list of probabilities as bars: [{text, probability, act, title}]; an item with `act` is a button. */
 export function bars(items, { chosen = null } = {}) {

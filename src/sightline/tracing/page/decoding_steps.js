@@ -8,12 +8,12 @@ import { titleOf } from "./trace.js";
 import { view } from "./view.js";
 
 const STEP_MS = 900;
-const NOUNS = { "masked-language-model": "Mask", classification: "Prediction" };
+const NOUNS = { tokens: "Step", masks: "Mask", classes: "Prediction" }; // a step, by what it predicts
 
 /** Draw the steps of a trace that has any. */
 export const decodingSteps = view("decoding-steps", (trace, store) => {
   if (trace.steps.length === 0) return null;
-  const noun = NOUNS[trace.task] ?? (trace.family === "bert" ? "Prediction" : "Step");
+  const noun = NOUNS[trace.predicts];
   const body = element("div", { class: "candidates-now" });
   store.watch(["step"], (state) => fill(body, ...candidates(trace, state)));
   const attended = element("div", { class: "why" });
@@ -98,6 +98,7 @@ function candidates(trace, { step }) {
 
 /** What the selected heads attend to at this step, and the heads that attend to it most. */
 function mostAttended(trace, store, state) {
+  if (state.heads.length === 0) return [];
   const { weights, row, columnSequence } = selectionOf(trace, { ...state, hovered: null, pinned: null });
   if (row === null) return [element("p", { class: "note" }, "These are encoder heads: they do not belong to a decoding step. Select decoder heads below.")];
   const units = trace.units(columnSequence, state.unit);

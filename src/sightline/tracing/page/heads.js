@@ -12,6 +12,7 @@ const EXPLAINED = "Change in log-probability when the head is zeroed";
 
 /** Draw the grids of all kinds of attention. */
 export const headGrid = view("head-grid", (trace, store) => {
+  if (trace.attentions.length === 0) return null;
   const grids = trace.kinds.map((kind) => grid(trace, store, kind));
   const tiles = grids.flatMap(({ tiles: some }) => some);
   const body = element("div", { class: "head-grid" }, ...grids.map(({ node }) => node));

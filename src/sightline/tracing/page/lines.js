@@ -15,6 +15,7 @@ const MIN_WIDTH = 200;
 
 /** Draw the lines of the selected heads. */
 export const lines = view("lines", (trace, store) => {
+  if (trace.attentions.length === 0) return null;
   const note = element("p", { class: "note" });
   const scroller = element("div", { class: "scroller lines" });
   const gauge = element("div");

@@ -15,6 +15,7 @@ const EDGE = 3; // room for the outline of the last row and column
 
 /** Draw the matrix of the selected heads. */
 export const matrix = view("matrix", (trace, store) => {
+  if (trace.attentions.length === 0) return null;
   const picture = element("canvas", { class: "cells" });
   const marks = element("canvas", { class: "marks" });
   const frame = element("div", { class: "matrix", tabindex: 0, role: "img" }, picture, marks);

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from sightline.errors import InputError
+from sightline.tracing.plan import TOO_LARGE
 from sightline.tracing.serialization import round_numbers, serialize
 from sightline.tracing.tokenized_text import WordAttention
 from sightline.tracing.trace import Trace
@@ -69,12 +70,13 @@ def _dumps(trace: Trace, packed: Callable[[dict[str, Any], bytes], dict[str, Any
     weights = {name: trace.activations[name] for name in trace.activations if name.endswith(".weights")}
     hypotheses = trace.tree.attention if trace.tree is not None else {}
     count = sum(array.size for array in (*weights.values(), *hypotheses.values()))
-    if not weights:
+    if not weights and trace.model.get("n_heads"):
         raise InputError("this trace has no attention weights to draw: trace with activations=('*.weights',)")
     if 4 * count > MAX_PAGE_BYTES:
         raise InputError(
             f"the page would be {4 * count / 1e6:,.0f} MB, more than the limit of {MAX_PAGE_BYTES / 1e6:,.0f} MB: "
-            "trace fewer heads= or layers=, or a shorter text"
+            "trace fewer heads= or layers=, or a shorter text",
+            code=TOO_LARGE,
         )
     groups = WordAttention(trace.source.words(), trace.target.words(), trace.inputs.words(), {})
     words = {

@@ -25,6 +25,8 @@ export const SECTIONS = [
 /** What the grid of heads shows. */
 export const GRID_EXPLANATION = "One small matrix per head, layers down, heads across: rows are queries, columns are keys, stronger colors mean larger weights. Click a head to select it, shift-click to add it";
 
+const NO_HEADS = "This model has no attention heads: there are no weights to draw. Its tokens, steps and candidates are shown.";
+
 /** Draw the trace that is embedded in the document. */
 export function drawEmbedded() {
   const { trace, title } = JSON.parse(document.getElementById("trace").textContent);
@@ -52,7 +54,7 @@ function allViews(title) {
 /** Write the state to the URL; the frame of a notebook has none. */
 function writeUrl(state) {
   if (location.protocol === "about:") return;
-  const params = Object.entries(urlOf(state)).map(([name, value]) => `${name}=${value}`);
+  const params = Object.entries(urlOf(state)).filter(([, value]) => value !== null).map(([name, value]) => `${name}=${value}`);
   history.replaceState(null, "", `#${params.join("&")}`);
 }
 
@@ -81,22 +83,30 @@ export function sentence(scope) {
 function attentionViews(trace, scope) {
   const left = largeAttention(scope, (choice) => choice);
   const all = part(scope, headGrid, "head-grid", "Attention heads", `${GRID_EXPLANATION}.`);
-  return trace.steps.length === 0 ? element("div", {}, left, all) : element("div", { class: "attention-views" }, left, steps(scope), all);
+  const decoding = trace.steps.length > 0 ? steps(scope) : null;
+  return element("div", { class: decoding === null ? null : "attention-views" }, left, decoding, all);
 }
 
 /** Create the section of the selected heads, as lines or as a matrix; `tools(choice)` returns the tools next to its title. */
 export function largeAttention(scope, tools) {
   const heading = element("h2", { id: "attention-title" });
   scope.watch(["trace", "heads"], ({ trace, heads }) => {
-    heading.textContent = heads.length === 1 ? trace.title(heads[0]) : `Mean of ${heads.length} heads: ${heads.map((head) => trace.title(head)).join("; ")}`;
+    const titles = heads.map((head) => trace.title(head));
+    heading.textContent = titles.length > 1 ? `Mean of ${titles.length} heads: ${titles.join("; ")}` : titles[0] ?? "Attention";
   });
   const [asLines, asMatrix] = [scope.mount(lines, element("div")), scope.mount(matrix, element("div"))];
   scope.watch(["picture"], ({ picture }) => {
     asLines.hidden = picture !== "lines";
     asMatrix.hidden = picture !== "matrix";
   });
-  const bar = element("div", { class: "bar-row" }, heading, tools(switcher(scope, "picture", "Picture", { lines: "Lines", matrix: "Matrix" })));
-  return element("section", { id: "attention", "aria-labelledby": "attention-title" }, bar, asLines, asMatrix);
+  const acts = tools(switcher(scope, "picture", "Picture", { lines: "Lines", matrix: "Matrix" }));
+  const none = element("p", { class: "explanation" }, NO_HEADS);
+  scope.watch(["trace"], ({ trace }) => {
+    none.hidden = trace.attentions.length > 0;
+    acts.hidden = !none.hidden;
+  });
+  const bar = element("div", { class: "bar-row" }, heading, acts);
+  return element("section", { id: "attention", "aria-labelledby": "attention-title" }, bar, none, asLines, asMatrix);
 }
 
 /** Create the section of the decoding steps. */
@@ -119,7 +129,12 @@ function footer(trace) {
   return element("footer", {},
     element("p", {}, describeModel(trace)),
     ablated === "" ? null : element("p", {}, `Ablated heads: ${ablated}`),
-    element("p", {}, `Layers and heads are numbered from 0, as in the code. Keys: ← → step, Space play, L lines, M matrix, W words or tokens, Esc back. Weights are precise to ${trace.precision ?? "the digits shown"}. Made with Sightline ${trace.sightline}.`));
+    element("p", {}, `Layers and heads are numbered from 0, as in the code. Keys: ← → step, Space play, L lines, M matrix, W words or tokens, Esc back.${precisionOf(trace)} Made with Sightline ${trace.sightline}.`));
+}
+
+/** Return a sentence on the precision of the weights, if there are any. */
+export function precisionOf({ attentions, precision }) {
+  return attentions.length === 0 ? "" : ` Weights are precise to ${precision ?? "the digits shown"}.`;
 }
 
 /** Return the sizes of the model and the log-probability of the output, in one line. */

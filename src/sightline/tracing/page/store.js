@@ -51,29 +51,29 @@ export class Store {
 
 /** Create a store for a trace; `overrides` replace entries of the initial state. */
 export function createStore(trace, overrides = {}) {
-  const heads = [initialHead(trace)];
-  return new Store({ ...start(trace), heads, unit: "token", picture: "lines", palette: palette(), ...overrides });
+  return new Store({ ...start(trace), heads: initialHeads(trace), unit: "token", picture: "lines", palette: palette(), ...overrides });
 }
 
 /** Show another trace in the same views; selected heads that it also has stay selected. */
 export function showTrace(store, trace) {
   const kept = store.state.heads.filter(({ name, head }) => trace.attention(name) !== undefined && head < trace.nHeads(name));
-  store.set({ ...start(trace), heads: kept.length > 0 ? kept : [initialHead(trace)] });
+  store.set({ ...start(trace), heads: kept.length > 0 ? kept : initialHeads(trace) });
 }
 
 function start(trace) {
   return { trace, step: 0, hovered: null, pinned: null, hoveredKey: null, playing: false };
 }
 
-/** The first head of the last cross-attention layer, or of the last layer if there is none. */
-function initialHead({ attentions }) {
+/** The first head of the last cross-attention layer, or of the last layer if there is none; no head of a model without attention. */
+function initialHeads({ attentions }) {
   const crossing = attentions.filter(({ kind }) => kind.endsWith("cross_attention"));
-  return { name: (crossing.length > 0 ? crossing : attentions).at(-1).name, head: 0 };
+  return (crossing.length > 0 ? crossing : attentions).slice(-1).map(({ name }) => ({ name, head: 0 }));
 }
 
 /** Return {weights, row, column}: the weights of the selected heads and the highlighted row or column; the other is null. */
 export function selectionOf(trace, state) {
   const { heads, unit, hovered, pinned, step } = state;
+  if (heads.length === 0) return { weights: null, row: null, column: null, rowSequence: null, columnSequence: null, step };
   const [rowSequence, columnSequence] = trace.axes(heads[0].name);
   const weights = trace.once(`mean ${unit} ${JSON.stringify(heads)}`, () => trace.mean(heads, unit));
   const token = hovered ?? pinned;
@@ -126,7 +126,7 @@ export function stateFromUrl(params, trace) {
 
 /** Return the parameters of a URL that `stateFromUrl` reads. */
 export function urlOf({ heads, step, unit, picture }) {
-  return { heads: formatHeads(heads), step: step + 1, unit, picture };
+  return { heads: formatHeads(heads) || null, step: step + 1, unit, picture };
 }
 
 /** Call `write(state)` some time after changes of the named entries, until the scope ends. */

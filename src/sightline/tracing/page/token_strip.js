@@ -7,24 +7,25 @@ import { colorOf, paint } from "./theme.js";
 import { view } from "./view.js";
 
 const GAP = 4; // between rows, as in theme.css
-const NAMES = {
-  transformer: { source: "Source", target: "Output" },
-  gpt: { source: "Prompt", target: "Output" },
-  bert: { source: "Input" },
-};
+const SOURCES = { Seq2Seq: "Source", CausalLM: "Prompt" }; // what the source is called, by the interface of the model
 
 /** Draw the strips of a trace. */
 export const tokenStrips = view("sentence", (trace, store) => {
-  const rows = Object.entries(NAMES[trace.family])
-    .filter(([sequence]) => trace[sequence].tokens.length > 0)
-    .map(([sequence, name]) => strip(trace, store, sequence, name));
+  const names = { source: SOURCES[trace.interface] ?? "Input", target: "Output" };
+  const rows = sequencesOf(trace)
+    .filter((sequence) => trace[sequence].tokens.length > 0)
+    .map((sequence) => strip(trace, store, sequence, names[sequence]));
   return { node: element("div", { class: "strips" }, ...rows), data: () => numbers(trace, store.state) };
 });
+
+function sequencesOf({ predicts }) {
+  return predicts === "tokens" ? ["source", "target"] : ["source"];
+}
 
 /** The tokens (or words) of each strip with their weights. */
 function numbers(trace, state) {
   const weightOf = weightLookup(trace, selectionOf(trace, state));
-  const sequences = Object.keys(NAMES[trace.family]).map((sequence) => {
+  const sequences = sequencesOf(trace).map((sequence) => {
     const units = trace.units(sequence, state.unit).map((unit) => {
       const share = weightOf(trace.canonical({ sequence, index: unit.tokens[0] }), state.unit);
       return { text: unit.text, special: unit.special, weight: share === null ? null : exact(share) };

@@ -121,9 +121,8 @@ function describeNode(nodes, index) {
 
 /** The source tokens with the weights of the selected heads at this hypothesis. */
 function attendedSource(trace, { heads, palette }, attended, node) {
-  const array = attended[`${heads[0].name}.weights`];
-  const [, columnSequence] = trace.axes(heads[0].name);
-  if (array === undefined || columnSequence !== "source") return [];
+  const array = attended[`${heads[0]?.name}.weights`];
+  if (array === undefined || trace.axes(heads[0].name)[1] !== "source") return [];
   const [, rows, columns] = array.shape;
   const chips = trace.source.tokens.slice(0, columns).map((token, column) => {
     const all = heads.map(({ name, head }) => attended[`${name}.weights`]?.data[(head * rows + node.row) * columns + column] ?? 0);

@@ -7,7 +7,7 @@ import { exact, short } from "/page/text.js";
 import { unpack } from "/page/trace.js";
 import { Scope } from "/page/view.js";
 import { chart, grid } from "./pictures.js";
-import { errorLine, loadStyles } from "../view_parts.js";
+import { errorLine } from "../view_parts.js";
 
 const MAX_POSITIONS = 512;
 const DEFAULT_POSITIONS = 64;
@@ -22,7 +22,6 @@ const EXPLANATIONS = {
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, fetchJson, params, themed }) {
-  loadStyles("positions");
   const { problem, attempt } = errorLine();
   const scope = new Scope(new Store({ palette: null }));
   const body = element("div", {}, element("p", { class: "waiting" }, "…"));

@@ -8,7 +8,6 @@ import { curves, swatch, titleOf } from "./curves.js";
 import { AXES, metricNames } from "./curves_data.js";
 import { pollRuns } from "./polling.js";
 import { timelapse } from "./timelapse.js";
-import { loadStyles } from "../view_parts.js";
 
 const [N_COLORS, N_DASHES, N_INITIAL] = [6, 5, 3];
 const MAX_SMOOTHING = 0.98;
@@ -16,7 +15,6 @@ const STATES = { ended: "ended", training: "● training", stalled: "stalled" };
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
-  loadStyles("runs");
   const { params } = app;
   const store = new Store({ cards: null, drawn: [], at: null, first: "loss", second: "loss", ...curvesFromUrl(params) });
   let chosen = params.get("runs")?.split(",").filter(Boolean) ?? null;

@@ -10,7 +10,6 @@ import { groupDigits, short, visible } from "/page/text.js";
 import { readTrace } from "/page/trace.js";
 
 const STEP_MS = 900;
-const EXAMPLES = { translation: "March 14, 2026", "masked-language-model": "The [MASK] dog" };
 
 /** Draw the time-lapse of the runs that have snapshots; return a function that removes it. */
 export function timelapse(host, app, page) {
@@ -51,14 +50,14 @@ function cardOf({ page, run }) {
 
 /** Select another run: offer its languages, and hide the old result. */
 function choose(player) {
-  const { languages, task } = cardOf(player);
+  const { languages, example } = cardOf(player);
   player.pending?.abort();
   pause(player);
   player.stage.hidden = true;
   player.waiting.textContent = "";
   player.to.hidden = languages.length === 0;
-  offer(player.to, languages.map((code) => [code, code]), player.app.params.get("to") ?? languages[1]);
-  player.text.value ||= EXAMPLES[task] ?? "Once";
+  offer(player.to, languages.map((code) => [code, code]), player.app.params.get("to") ?? example.to);
+  player.text.value ||= example.text;
 }
 
 /** The elements that stay while frames change. */
@@ -111,7 +110,7 @@ async function load(player) {
         player.frames = frames;
         player.slider.max = String(frames.length - 1);
         player.stage.hidden = false;
-        player.choice.hidden = !generates(card);
+        player.choice.hidden = !card.generates;
         const at = frames.findIndex(({ step, best }) => String(step) === requested && !best);
         go(player, at < 0 ? frames.length - 1 : at);
       } else go(player, player.at);
@@ -176,13 +175,8 @@ function keys(player, event) {
   act();
 }
 
-/** Whether the model of a run generates text, which can be forced on the other snapshots. */
-function generates({ task }) {
-  return task !== "masked-language-model" && task !== "classification";
-}
-
 /**
- * Trace every model of a run, the last one first: its output is forced on all others, so that they can be compared. Yields
+ * Trace every model of a run, the last one first: text that it generates is forced on all others, so that they can be compared. Yields
  * the frames whenever one more is complete: {step, best, own, given}; `own` has the model's own output, `given` the forced one.
  */
 async function* framesOf(app, card, question, signal) {
@@ -193,7 +187,7 @@ async function* framesOf(app, card, question, signal) {
   const last = frames.at(-1);
   for (const frame of [last, ...frames.slice(0, -1)]) {
     frame.own = await fetchTrace(frame, {});
-    frame.given = generates(card) ? await fetchTrace(frame, { target: last.own.target.text }) : frame.own;
+    frame.given = card.generates ? await fetchTrace(frame, { target: last.own.target.text }) : frame.own;
     yield frames;
   }
 }

@@ -8,9 +8,8 @@ const MAX_AT_ONCE = 1_000_000; // size of one attention matrix of all heads; bey
 export class Activations {
   constructor(fetchBytes, model, trace) {
     const ids = (sequence) => trace[sequence].tokens.map(({ id }) => id);
-    const reads = trace.family !== "gpt";
-    const segments = trace.family === "bert" ? trace.source.tokens.map(({ segment }) => segment) : [];
-    this.body = { model, source: reads ? ids("source") : [], inputs: ids("inputs"), segments };
+    const segments = trace.model.n_segments > 0 ? trace.source.tokens.map(({ segment }) => segment) : [];
+    this.body = { model, source: towersOf(trace).includes("encoder") ? ids("source") : [], inputs: ids("inputs"), segments };
     const longest = Math.max(trace.source.tokens.length, trace.inputs.tokens.length);
     this.single = trace.model.n_heads * longest ** 2 > MAX_AT_ONCE;
     this.nHeads = trace.model.n_heads;
@@ -97,6 +96,18 @@ function* tensors(bytes) {
   }
 }
 
+const TOWERS = { Seq2Seq: ["encoder", "decoder"], CausalLM: ["decoder"], TextEncoder: ["encoder"] };
+
+/** Return the towers of attention blocks that a text passes through; none in a model of another kind. */
+export function towersOf({ interface: kind, model }) {
+  return model.n_heads > 0 && model.d_ff > 0 ? TOWERS[kind] ?? [] : [];
+}
+
+/** Whether the decoder attends to an encoder. */
+export function hasCrossAttention(trace) {
+  return towersOf(trace).length === 2;
+}
+
 /** Return the number of layers of a tower. */
 export function nLayers({ model }, tower) {
   return model.n_layers ?? model[`n_${tower}_layers`];
@@ -141,7 +152,7 @@ export class Context {
 
   /** The residual stream that enters the sublayer. */
   get enters() {
-    const before = { cross_attention: "self_attention", feed_forward: this.tower === "decoder" && this.trace.family === "transformer" ? "cross_attention" : "self_attention" }[this.sub];
+    const before = { cross_attention: "self_attention", feed_forward: this.tower === "decoder" && hasCrossAttention(this.trace) ? "cross_attention" : "self_attention" }[this.sub];
     if (before !== undefined) return `${this.tower}.${this.layer}.${before}.${this.result}`;
     return this.layer === 0 ? `${this.tower}.embedding.output` : `${this.tower}.${this.layer - 1}.feed_forward.${this.result}`;
   }

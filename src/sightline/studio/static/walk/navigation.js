@@ -4,9 +4,9 @@
 import { button, element, fill, svg } from "/page/dom.js";
 import { clip, isRightToLeft, quote } from "/page/text.js";
 import { colorOf, paint } from "/page/theme.js";
-import { depth } from "./activations.js";
+import { depth, hasCrossAttention, towersOf } from "./activations.js";
 
-const SEQUENCES = { transformer: { source: "Source", inputs: "Decoder" }, gpt: { inputs: "Input" }, bert: { source: "Input" } };
+const SEQUENCES = { encoder: ["source", "Source"], decoder: ["inputs", "Decoder"] }; // of a tower, and its name where there are two
 const STAGE_MS = 5000; // of each stage while playing
 const [WIDE, HIGH, GAP] = [78, 21, 5];
 const BOXES = { self_attention: "attention", cross_attention: "cross-att.", feed_forward: "feed-forw.", embedding: "embedding", positions: "+ position", end: "layers", linear: "linear", head: "softmax" };
@@ -14,7 +14,10 @@ const SETTLED_MS = 2000;
 
 /** Draw the strips of a trace; return {node, highlight(marks), point}. `choose(sequence, index)` is called on click. */
 export function strips(trace, { choose, point }) {
-  const lists = Object.entries(SEQUENCES[trace.family]).map(([sequence, name]) => {
+  const towers = towersOf(trace);
+  const lists = towers.map((tower) => {
+    const [sequence, own] = SEQUENCES[tower];
+    const name = towers.length > 1 ? own : "Input";
     const list = element("div", { class: "strip", role: "group", "aria-label": `${name}: tokens`, dir: isRightToLeft(trace[sequence].text) ? "rtl" : "ltr" });
     const chips = trace[sequence].tokens.map(({ text, special }, index) => element("button", { type: "button", class: special ? "token special" : "token", "data-index": index, "aria-pressed": "false", tabindex: -1, dir: "auto" }, clip(text)));
     fill(list, ...chips);
@@ -60,7 +63,7 @@ export function controls(scope, trace, stages, go, context) {
     scope.watch([name], (state) => (node.value = state[name]));
     return node;
   };
-  const list = element("select", { class: "which", "aria-label": "Stage", on: { change: () => go(Number(list.value)) } }, ...stages.map(({ title, tower }, at) => element("option", { value: at }, `${at + 1} · ${trace.family === "transformer" ? `${tower}: ` : ""}${title}`)));
+  const list = element("select", { class: "which", "aria-label": "Stage", on: { change: () => go(Number(list.value)) } }, ...stages.map(({ title, tower }, at) => element("option", { value: at }, `${at + 1} · ${hasCrossAttention(trace) ? `${tower}: ` : ""}${title}`)));
   const back = button("◀", () => go(scope.state.stage - 1), { "aria-label": "Previous stage", title: "Previous stage (↑)" });
   const on = button("▶", () => go(scope.state.stage + 1), { "aria-label": "Next stage", title: "Next stage (↓)" });
   const run = button("Play", () => scope.set({ playing: !scope.state.playing }), { class: "play", title: "Play (space)" });

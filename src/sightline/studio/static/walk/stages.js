@@ -2,15 +2,17 @@
 // positions. Here: those before the layers, from text to vectors, and after them, from vectors to a prediction.
 
 import { quote, short } from "/page/text.js";
+import { hasCrossAttention, towersOf } from "./activations.js";
 import { inside, linear, needs, normLines, rowOf } from "./formulas.js";
 import { attention, feedForward, norm } from "./layer.js";
 import { bars, chips } from "./panel.js";
 
 const EMBEDDING = [["Embedding.forward", "model/embedding.py"]];
+const method = (name) => [name, "model/interfaces.py"]; // what every model of an interface has
 
 /** Return the stages of a trace: {id, point, tower, sub, box, title, explanation, formula, code, names, weights, show, sum}. */
 export function pathOf(trace) {
-  const towers = { transformer: ["encoder", "decoder"], bert: ["encoder"], gpt: ["decoder"] }[trace.family];
+  const towers = towersOf(trace);
   return towers.flatMap((tower, at) => [
     ...placed(tower, "embedding", at === 0 ? embeddingStages(trace, tower) : decoderInputStages(trace)),
     ...layer(trace, tower),
@@ -19,11 +21,12 @@ export function pathOf(trace) {
   ]);
 }
 
-function layer({ model, family }, tower) {
+function layer(trace, tower) {
+  const { model } = trace;
   const post = !model.pre_norm;
   const subs = [
     ["self_attention", attention(tower === "encoder" ? "bidirectional" : "causal", post)],
-    ...(family === "transformer" && tower === "decoder" ? [["cross_attention", attention("cross", post)]] : []),
+    ...(hasCrossAttention(trace) && tower === "decoder" ? [["cross_attention", attention("cross", post)]] : []),
     ["feed_forward", feedForward(model, post)],
   ];
   return subs.flatMap(([sub, stages]) => placed(tower, sub, post ? [...stages, norm(post)] : [norm(post), ...stages]));
@@ -42,17 +45,14 @@ function boxOf(sub, id) {
 
 /** Return the stages from a text to the vectors that enter the first layer. */
 function embeddingStages(trace, tower) {
-  const { model, family } = trace;
+  const { model } = trace;
   const scaled = model.scale_embeddings;
   const tokens = `${tower}.embedding.tokens`;
   const raw = (c) => ({ ...c.M(tokens), data: c.M(tokens).data.map((value) => value / (scaled ? Math.sqrt(c.E) : 1)) });
-  const framing = { bert: " The special tokens [CLS] and [SEP] are added to every text.", gpt: "", transformer: "" }[family];
-  const added = trace[tower === "encoder" ? "source" : "inputs"].tokens[0];
-  const tag = family === "transformer" && added?.special ? ` The special token ${quote(added.text)} is added; it selects the target language.` : framing;
   return [
     {
       id: "tokens", title: "Tokenization", code: [["Tokenizer.encode", "data/tokenizers/tokenizer.py"]],
-      explanation: `The text is split into tokens from a vocabulary learned from the training set. Frequent words are one token, rare ones several.${tag}`,
+      explanation: `The text is split into tokens from a vocabulary learned from the training set. Frequent words are one token, rare ones several.${addedTokens(trace)}`,
       formula: "text → tokens", names: () => [],
       show: (c) => [chips(c.rowNames, null, c.row, (row) => c.pick("row", row))],
       sum: (c) => {
@@ -82,16 +82,30 @@ function embeddingStages(trace, tower) {
       sum: (c) => [`${short(rowOf(raw(c), c.row)[c.j])} · √${c.E} = ${short(rowOf(raw(c), c.row)[c.j])} · ${short(Math.sqrt(c.E))} = ${short(rowOf(c.M(tokens), c.row)[c.j])}`],
     }] : []),
     positions(trace, tower),
-    ...(family === "bert" ? [embeddingNorm()] : []),
+    ...(normalizesEmbedding(trace) ? [embeddingNorm()] : []),
   ];
 }
 
+/** A sentence on the special tokens that frame the source. */
+function addedTokens(trace) {
+  const added = [...new Set(trace.source.tokens.filter(({ special, start, end }) => special && start === end).map(({ text }) => quote(text)))];
+  if (added.length === 0) return "";
+  if (hasCrossAttention(trace) && trace.source.tokens[0].special) return ` The special token ${added[0]} is added; it selects the target language.`;
+  return added.length === 1 ? ` The special token ${added[0]} is added.` : ` The special tokens ${added.slice(0, -1).join(", ")} and ${added.at(-1)} are added to every text.`;
+}
+
+/** Whether the sum of the embeddings is normalized before the first layer, as in an encoder that stands alone. */
+function normalizesEmbedding(trace) {
+  return trace.interface === "TextEncoder";
+}
+
 /** The position encoding: added to the embedding, or nothing with rotary positions. */
-function positions({ model, family }, tower) {
+function positions(trace, tower) {
+  const { model } = trace;
   const point = (name) => `${tower}.embedding.${name}`;
   const adds = model.positions !== "rope" && model.positions !== "none";
-  const parts = ["tokens", ...(adds ? ["positions"] : []), ...(family === "bert" && model.n_segments > 0 ? ["segments"] : [])];
-  const ends = family === "bert" ? [] : ["output"];
+  const parts = ["tokens", ...(adds ? ["positions"] : []), ...(model.n_segments > 0 ? ["segments"] : [])];
+  const ends = normalizesEmbedding(trace) ? [] : ["output"];
   const learned = model.positions === "learned";
   const panels = { tokens: ["token", "residual"], positions: ["position encoding", "position"], segments: ["segment embedding", "position"], output: ["input of layer 0", "residual"] };
   const segments = parts.includes("segments") ? " A segment embedding marks which text of a pair the token belongs to." : "";
@@ -127,7 +141,7 @@ function embeddingNorm() {
   };
   return {
     id: "norm", title: "Embedding norm", code: EMBEDDING,
-    explanation: "BERT normalizes the sum before the first layer: subtract the mean, divide by the standard deviation, then apply a learned gain and shift.",
+    explanation: "The sum is normalized before the first layer: subtract the mean, divide by the standard deviation, then apply a learned gain and shift.",
     formula: "norm(x) = (x − mean) ÷ deviation · gain + shift", names: (c) => ["tokens", ...(/rope|none/.test(c.m.positions) ? [] : ["positions"]), ...(c.m.n_segments > 0 ? ["segments"] : []), "output"].map(point),
     weights: (c) => c.normNeeds("embedding.norm", "layer", true),
     show: (c) => [{ ...c.full(point("tokens"), "sum", "residual"), matrix: sum(c) }, "→", c.full(point("output"), "input of layer 0", "residual")],
@@ -138,7 +152,7 @@ function embeddingNorm() {
 /** Return the first stages of the decoder: its input tokens and their positions. */
 function decoderInputStages(trace) {
   return [{
-    id: "tokens", title: "Decoder inputs", code: [["Transformer.step", "model/transformer.py"], ["Transformer.decode", "model/transformer.py"]],
+    id: "tokens", title: "Decoder inputs", code: [method("Seq2Seq.step"), method("Seq2Seq.decode")],
     explanation: "The decoder generates one token after another. At each step it reads the previous token (first, a start token) and predicts the next one.",
     formula: "input → output", names: () => [],
     show: (c) => [chips(c.rowNames, c.trace.target.tokens.map(({ text }) => `→ ${text}`), c.row, (row) => c.pick("row", row))],
@@ -147,9 +161,9 @@ function decoderInputStages(trace) {
 }
 
 /** Return the stages after a tower's layer: the layers above it, and the final norm. */
-function stackStages({ model, family }, tower) {
-  const post = !model.pre_norm;
-  const isEncoder = family === "transformer" && tower === "encoder";
+function stackStages(trace, tower) {
+  const post = !trace.model.pre_norm;
+  const isEncoder = hasCrossAttention(trace) && tower === "encoder";
   const rows = (c) => [`${tower}.embedding.output`, ...c.outputs()];
   const final = {
     id: "final_norm", title: "Final norm", code: [["Stack.forward", "model/layers.py"]],
@@ -160,7 +174,7 @@ function stackStages({ model, family }, tower) {
     sum: (c) => [`Dimension ${c.j} for ${quote(c.rowNames[c.row])}:`, ...normLines(c, `${tower}.final_norm`, rowOf(c.M(c.outputs().at(-2)), c.row), c.j, rowOf(c.M(c.outputs().at(-1)), c.row)[c.j])],
   };
   const onward = {
-    id: "layers", title: "Stack of layers", code: [["Stack.forward", "model/layers.py"], ...(isEncoder ? [["Transformer.encode", "model/transformer.py"]] : [])],
+    id: "layers", title: "Stack of layers", code: [["Stack.forward", "model/layers.py"], ...(isEncoder ? [method("Seq2Seq.encode")] : [])],
     explanation: `Every further layer repeats these steps with its own weights, on vectors that already contain context.${isEncoder ? " The output of the last one is the encoder output: one contextual vector per token." : ""}`,
     formula: "x → layer 0 → layer 1 → …", names: rows,
     show: (c) => [{ title: `residual stream of ${quote(c.rowNames[c.row])} by layer`, idea: "residual", rowNames: rows(c).map((_, at) => (at === 0 ? "input" : at > c.count ? "final norm" : `layer ${at - 1}`)), matrix: { rows: rows(c).length, columns: c.E, data: Float32Array.from(rows(c).flatMap((name) => [...rowOf(c.M(name), c.row)])) }, row: Math.min(c.layer + 1, rows(c).length - 1), column: c.j, picks: "layer", sequences: [null] }],
@@ -171,12 +185,12 @@ function stackStages({ model, family }, tower) {
 
 /** Return the stages from the last hidden state to a token or class. */
 function predictionStages(trace) {
-  const { family, task, model, steps } = trace;
+  const { interface: kind, predicts, model, steps, source } = trace;
   if (steps.length === 0) return [];
-  const classes = family === "bert" && task === "classification";
+  const [classes, generates] = [predicts === "classes", predicts === "tokens"];
   const whole = classes && steps[0].row === 0;
-  const method = family === "transformer" ? ["Transformer.logits", "model/transformer.py"] : family === "gpt" ? ["GPT.logits", "model/gpt.py"] : [whole ? "Bert.sequence_classification" : classes ? "Bert.token_classification" : "Bert.mlm", "model/bert.py"];
-  const part = family !== "bert" ? "output" : classes && !whole ? "heads.token_classification" : null; // where the logits are one linear map of the hidden state
+  const head = generates ? "logits" : whole ? "sequence_classification" : classes ? "token_classification" : "mlm";
+  const part = generates ? "output" : classes && !whole ? `heads.${head}` : null; // where the logits are one linear map of the hidden state
   const things = classes ? "classes" : "tokens";
   const stepOf = (c) => c.trace.steps[c.step];
   const chosen = (c) => stepOf(c).candidates[stepOf(c).chosen];
@@ -185,10 +199,10 @@ function predictionStages(trace) {
   const whose = (c) => quote(c.rowNames[stepOf(c).row]);
   return [
     {
-      id: "logits", title: "Linear: logits", code: whole ? [method, ["Bert.pool", "model/bert.py"]] : [method],
+      id: "logits", title: "Linear: logits", code: [method(`${kind}.${head}`), ...(whole ? [method(`${kind}.pool`)] : [])],
       explanation: whole
-        ? "BERT classifies a text by the hidden state of its first token, [CLS], which attends to all others. A pooling layer and a linear layer give a logit for each class."
-        : family === "bert" && !classes
+        ? `A text is classified by the hidden state of its first token, ${quote(source.tokens[0].text)}, which attends to all others. A pooling layer and a linear layer give a logit for each class.`
+        : predicts === "masks"
           ? "At the mask, the last hidden state passes through one more layer and is multiplied with the embedding of every token in the vocabulary, which gives a logit for each."
           : classes
             ? "A linear layer gives a logit for each class, from the hidden state of the word's first token. All words are classified at once."
@@ -213,7 +227,7 @@ function predictionStages(trace) {
         return [`For ${quote(chosen(c).text)} at ${whose(c)}:`, `e^${inside(own)} ÷ (sum over all ${all.length}) = ${short(Math.exp(own))} ÷ ${short(sum)} = ${short(chosen(c).probability)}`];
       },
     },
-    family === "bert" ? {
+    !generates ? {
       id: "word", title: classes ? "Predicted class" : "Predicted token", code: [classes ? [whole ? "Classifier.classify" : "Classifier.tag", "pipelines/classifier.py"] : ["Filler.fill", "pipelines/filler.py"]],
       explanation: classes ? "The class with the highest probability is the prediction." : "The token with the highest probability replaces the mask. Each mask is predicted independently.",
       formula: "prediction = argmax", names: () => [],

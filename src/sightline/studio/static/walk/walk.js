@@ -3,20 +3,21 @@
 import { button, element, fill } from "/page/dom.js";
 import { Store, syncUrl } from "/page/store.js";
 import { palette } from "/page/theme.js";
+import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
-import { Activations, Context, depth, headWidth, nLayers } from "./activations.js";
+import { link } from "../url_state.js";
+import { Activations, Context, depth, headWidth, nLayers, towersOf } from "./activations.js";
 import { controls, followScroll, keys, map, strips } from "./navigation.js";
 import { stageSection } from "./panel.js";
 import { pathOf } from "./stages.js";
-import { loadStyles } from "../view_parts.js";
 
 const NEAR = "500px";
+const NO_STAGES = "Walk through has no stages for this model: it shows the calculations of attention and feed-forward layers. See what this model predicts in ";
 const DETERMINISTIC = { beam_size: 1, max_tokens: 20 }; // so that a link always shows the same
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
-  const styled = loadStyles("walk");
   const { model, params } = app;
   const input = element("input", { type: "text", "aria-label": "Text", value: params.get("text") ?? model.example.text, required: true });
   const to = element("select", { "aria-label": "To" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (params.get("to") ?? model.example.to) }, name)));
@@ -32,11 +33,13 @@ export function mount(host, app) {
     const given = { text: input.value, ...values() };
     problem.textContent = "";
     try {
-      const trace = await app.fetchJson("/trace", { model: model.id, input: requestInput(given), ...language, ...(model.task === "language-model" ? DETERMINISTIC : {}), activations: [], logit_lens: false });
-      await styled; // it determines the width of the panels
+      const trace = readTrace(await app.fetchJson("/trace", { model: model.id, input: requestInput(given), ...language, ...(model.view.asks_length ? DETERMINISTIC : {}), activations: [], logit_lens: false }));
       if (request !== latest) return;
-      if (rowsOf(trace) === 0) throw new Error("The text is empty.");
       remove();
+      remove = () => {};
+      const [first] = towersOf(trace);
+      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value }) }, "Watch"), "."));
+      if (trace[first === "encoder" ? "source" : "inputs"].tokens.length === 0) throw new Error("The text is empty.");
       params.set({ ...given, ...language });
       remove = drawWalk(body, app, trace);
     } catch (error) {
@@ -60,10 +63,6 @@ export function mount(host, app) {
   };
 }
 
-function rowsOf(trace) {
-  return trace[trace.family === "gpt" ? "inputs" : "source"].tokens.length;
-}
-
 /** Return the state in the URL for this trace, with defaults. */
 function initialState({ get }, trace) {
   const whole = (name, count, otherwise) => {
@@ -71,12 +70,12 @@ function initialState({ get }, trace) {
     return Number.isInteger(value) && value >= 0 && value < count ? value : otherwise;
   };
   const [sequence, at] = (get("key") ?? "").split(".");
-  const { steps, source, inputs } = trace;
+  const { steps, source, inputs, outputTower } = trace;
   const first = Math.max(0, source.tokens.findIndex(({ special }) => !special));
   return {
     layer: whole("layer", depth(trace), 0), head: whole("head", trace.model.n_heads, 0), number: whole("number", trace.model.d_model, 0),
-    token: whole("token", source.tokens.length, trace.family === "bert" ? (steps[0]?.row ?? first) : first),
-    row: whole("row", inputs.tokens.length, trace.family === "gpt" ? (steps[0]?.row ?? 0) : Math.floor(steps.length / 3)),
+    token: whole("token", source.tokens.length, outputTower === "encoder" ? (steps[0]?.row ?? first) : first),
+    row: whole("row", inputs.tokens.length, trace.readsSource ? (steps[0]?.row ?? 0) : Math.floor(steps.length / 3)),
     key: trace[sequence]?.tokens?.[at] === undefined ? null : { sequence, index: Number(at) },
     stage: 0, open: get("sums") === "1", playing: false, palette: palette(),
   };
@@ -91,7 +90,7 @@ function drawWalk(body, app, trace) {
 
   const sections = stages.map((stage, number) => Object.assign(stageSection(stage, number, (open) => scope.set({ open })), { stage, near: false, stale: true, request: 0 }));
   const context = (stage) => Object.assign(new Context(activations, trace, scope.state, stage), { pick: (_, row) => choose(stage.tower === "encoder" ? "source" : "inputs", row) });
-  const choose = (sequence, index) => scope.set(sequence === "source" && trace.family !== "gpt" ? { token: index } : { row: index });
+  const choose = (sequence, index) => scope.set(sequence === "source" ? { token: index } : { row: index });
   const here = () => stages[scope.state.stage];
 
   const point = (sequence, index) => {
@@ -182,7 +181,8 @@ function drawWalk(body, app, trace) {
     towers.mark(stages[stage].box);
     scope.beforeNextFrame("highlight", highlight);
   });
-  const remember = ({ layer, head, token, row, key, number, stage, open }) => app.params.set({ stage: stages[stage].id, layer, head, token: trace.family === "gpt" ? null : token, row: trace.family === "bert" ? null : row, key: key && `${key.sequence}.${key.index}`, number, sums: open ? 1 : null });
+  const own = (tower, value) => (towersOf(trace).includes(tower) ? value : null);
+  const remember = ({ layer, head, token, row, key, number, stage, open }) => app.params.set({ stage: stages[stage].id, layer, head, token: own("encoder", token), row: own("decoder", row), key: key && `${key.sequence}.${key.index}`, number, sums: open ? 1 : null });
   syncUrl(scope, ["layer", "head", "token", "row", "key", "number", "stage", "open"], remember);
   scope.listen(document, "keydown", (event) => keys(event, scope, trace, stages, go, context));
   const wanted = stages.findIndex(({ id }) => id === app.params.get("stage"));

@@ -25,11 +25,10 @@ function withNumber(trace) {
 
 /** Return the output of a trace as nodes, with the prompt in a soft color. */
 function outputNodes(trace) {
-  const { source, steps, task, target } = trace;
-  if (task === "language-model") return [element("bdi", { class: "given" }, shorten(source.text)), element("bdi", { class: "output-text" }, target.text)];
-  if (trace.family !== "bert") return [element("bdi", { class: "output-text" }, target.text)];
+  const { source, steps, predicts, target } = trace;
+  if (predicts === "tokens") return [...(trace.continuesSource ? [element("bdi", { class: "given" }, shorten(source.text))] : []), element("bdi", { class: "output-text" }, target.text)];
   if (steps.length === 0) return [element("bdi", { class: "given" }, source.text)];
-  if (task === "masked-language-model") return fillMasks(source, steps);
+  if (predicts === "masks") return fillMasks(source, steps);
   return steps.map(({ candidates, chosen }) => element("b", { class: "output-text" }, `${clip(candidates[chosen].text)} `));
 }
 

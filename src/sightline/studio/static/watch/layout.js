@@ -4,7 +4,7 @@
 import { go, play } from "/page/decoding_steps.js";
 import { button, element, fill, section } from "/page/dom.js";
 import { headGrid } from "/page/heads.js";
-import { GRID_EXPLANATION, SECTIONS, back, describeModel, largeAttention, sentence, steps, unitSwitcher } from "/page/page.js";
+import { GRID_EXPLANATION, SECTIONS, back, describeModel, largeAttention, precisionOf, sentence, steps, unitSwitcher } from "/page/page.js";
 import { ablateButton, ablationPanel, markAblated, outputLine, toggleAblated } from "./ablation.js";
 
 /** Draw all views of the scope's store into an element; they are removed when it ends. */
@@ -31,7 +31,7 @@ function attentionViews(scope, acts) {
 function below(scope, { measure }) {
   const offer = section("measure", "Head ablation: effect of zeroing each head", "Change in the log-probability of the output when one head is zeroed. This runs the model once per head.", button("Ablate every head", measure));
   scope.watch(["trace"], ({ trace }) => {
-    offer.hidden = trace.headAblation !== null || trace.steps.length === 0;
+    offer.hidden = trace.headAblation !== null || trace.steps.length === 0 || trace.attentions.length === 0;
   });
   return [...SECTIONS.map((one) => part(scope, ...one)), offer];
 }
@@ -52,7 +52,7 @@ function hiddenWhileEmpty(scope, host, node) {
 function footer(scope) {
   const facts = element("p");
   scope.watch(["trace"], ({ trace }) => {
-    facts.textContent = `${describeModel(trace)}. Weights are precise to ${trace.precision}.`;
+    facts.textContent = `${describeModel(trace)}.${precisionOf(trace)}`;
   });
   return element("footer", {}, facts, element("p", {}, "Layers and heads are numbered from 0, as in the code. Keys: ← → step, Space play, L lines, M matrix, W words or tokens, K ablate the selected heads, Esc back."));
 }
@@ -68,7 +68,7 @@ function keys(event, store, { ablate }) {
     l: () => store.set({ picture: "lines" }),
     m: () => store.set({ picture: "matrix" }),
     w: () => store.set({ unit: unit === "word" ? "token" : "word" }),
-    k: () => ablate(toggleAblated(store.state)),
+    ...(store.state.heads.length > 0 ? { k: () => ablate(toggleAblated(store.state)) } : {}),
     Escape: () => back(store),
     ...(trace.steps.length > 0 ? { ArrowLeft: () => step(store, -1), ArrowRight: () => step(store, 1), ...(pressed ? {} : { " ": () => play(trace, store) }) } : {}),
   };

@@ -8,20 +8,11 @@ import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
 import { layout } from "./layout.js";
 
-const styles = element("link", { rel: "stylesheet", href: "/studio/watch/watch.css" });
 const MAX_AUTOPLAY_STEPS = 40; // longer outputs do not play automatically
-const KINDS = {
-  translation: { label: "Text to translate", verb: "Translate" },
-  chat: { label: "Message", verb: "Reply" },
-  "language-model": { label: "Prompt", verb: "Continue" },
-  "masked-language-model": { label: "Text with [MASK]", verb: "Fill" },
-  classification: { label: "Text to classify", verb: "Classify" },
-};
-const OTHER = { label: "Text", verb: "Run" };
-const WRITES = ["translation", "chat", "language-model"];
+const BEAMS = [1, 4, 8];
 const MAX_QUICK_COST = 2e8; // parameters times characters up to which every head is ablated without asking
-const TOO_MUCH = /more than the limit/;
-const NO_LAYER = /no layer/;
+const TOO_LARGE = "trace_too_large"; // codes of the server's errors
+const NO_LAYER = "no_such_layer";
 const TOO_LONG = "This text is too long: even the trace of one layer is too large. Use a shorter text.";
 
 /** Draw the view into an element; return a function that removes it. */
@@ -30,7 +21,6 @@ export function mount(host, app) {
   const form = createForm(app.model, app.params, () => load({ plays: true }));
   const shown = { baseline: null, request: null, store: null, end: () => {} };
   let pending = new AbortController();
-  document.head.append(styles);
   const layers = oneLayerAtATime(app.params, () => load({ ablated: shown.store?.state.ablation.ablated ?? parseHeads(app.params.get("ablated")) }));
   fill(host, form.node, layers.node, body);
 
@@ -89,21 +79,19 @@ export function mount(host, app) {
   return () => {
     pending.abort();
     shown.end();
-    styles.remove();
     fill(host);
   };
 }
 
 /** Create the form: {node, values, problem}, the current values and a function that shows an error. */
 function createForm(model, params, submit) {
-  const { label, verb } = KINDS[model.task] ?? OTHER;
+  const { label, verb, beam: usual, asks_length: asksLength } = model.view;
   const text = element("input", { type: "text", "aria-label": label, placeholder: `${label} …`, autocomplete: "off", spellcheck: "false", dir: "auto" });
   text.value = params.get("text") ?? model.example.text;
-  const writes = WRITES.includes(model.task);
-  const isLM = model.task === "language-model";
+  const beams = [...new Set([...BEAMS, usual])].sort((one, other) => one - other).map(String);
   const to = model.languages.length > 1 ? select("To", model.languages.map((language) => [language, languageName(language)]), params.get("to") ?? model.example.to) : null;
-  const beam = writes ? select("Beam", [["1", "1"], ["4", "4"], ["8", "8"]], params.get("beam") ?? (isLM ? "1" : "4"), "Beam size: hypotheses kept at each step") : null;
-  const length = isLM ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), params.get("length") ?? "20", "Maximum number of new tokens") : null;
+  const beam = model.generates ? select("Beam", beams.map((size) => [size, size]), params.get("beam") ?? String(usual), "Beam size: hypotheses kept at each step") : null;
+  const length = asksLength ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), params.get("length") ?? "20", "Maximum number of new tokens") : null;
   const { within, below, values } = extraInputs(model, params, submit);
   const problem = element("p", { class: "problem", role: "alert" });
   const go = element("button", { type: "submit", class: "main" }, verb);
@@ -141,7 +129,7 @@ function requestsFor(model, values, measured) {
   return {
     baseline: { ...given, ...generation, head_ablation: ablation },
     ablated: (heads) => ({ ...given, ...generation, ablate_heads: heads, head_ablation: ablation }),
-    // Score the original output with ablated heads: forced on a generator; a Bert predicts the same positions anyway.
+    // Score the original output with ablated heads: forced on a model that generates; others predict the same positions anyway.
     forced: (baseline, heads) => ({ ...given, ablate_heads: heads, layers: [0], heads: [0], logit_lens: false, candidates: 100, ...(beam === null ? {} : { target: baseline.target.text }) }),
   };
 }
@@ -175,11 +163,11 @@ function oneLayerAtATime(params, changed) {
         return trace;
       }
     } catch (error) {
-      if (!TOO_MUCH.test(error.message)) throw error;
+      if (error.code !== TOO_LARGE) throw error;
     }
     try {
       const trace = await fetch({ ...request, layers: [layer] }).catch((error) => {
-        if (!NO_LAYER.test(error.message)) throw error;
+        if (error.code !== NO_LAYER) throw error;
         layer = 0; // the URL was of another model
         return fetch({ ...request, layers: [layer] });
       });
@@ -187,7 +175,7 @@ function oneLayerAtATime(params, changed) {
       offer(trace.model);
       return trace;
     } catch (error) {
-      throw TOO_MUCH.test(error.message) ? new Error(TOO_LONG) : error;
+      throw error.code === TOO_LARGE ? new Error(TOO_LONG) : error;
     }
   }
 

@@ -5,7 +5,7 @@ import { saveButton } from "/page/export.js";
 import { Store } from "/page/store.js";
 import { exact, groupDigits, percent, quote, short, visible } from "/page/text.js";
 import { Scope } from "/page/view.js";
-import { errorLine, loadStyles } from "../view_parts.js";
+import { errorLine } from "../view_parts.js";
 import { wordMap } from "./word_map.js";
 
 const NEIGHBORS = 12;
@@ -18,8 +18,6 @@ const ABOUT = {
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, fetchJson, params, themed }) {
-  loadStyles("write");
-  loadStyles("positions");
   const scope = new Scope(new Store({ palette: null }));
   const { problem, attempt } = errorLine();
   let measure = params.get("measure") === "distance" ? "distance" : "cosine";

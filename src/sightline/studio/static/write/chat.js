@@ -3,11 +3,10 @@
 import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { parseTurns } from "../inputs.js";
-import { errorLine, loadStyles, watchLink } from "../view_parts.js";
+import { errorLine, watchLink } from "../view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, params, stream }) {
-  loadStyles("write");
   const kept = parseTurns(params.get("turns") ?? params.get("before")); // the earlier turns of Watch
   const turns = kept.length % 2 === 0 ? kept : [];
   const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "Conversation", "aria-live": "polite" });
@@ -21,6 +20,7 @@ export function mount(host, { model, params, stream }) {
     running?.abort();
     turns.length = 0;
     keep();
+    input.focus(); // the button is disabled now
   });
 
   function keep() {
@@ -42,9 +42,11 @@ export function mount(host, { model, params, stream }) {
 
   async function reply() {
     const messages = turns.map((content, number) => ({ role: number % 2 === 0 ? "user" : "assistant", content }));
+    const clicked = document.activeElement === sendButton;
     running = new AbortController();
     turns.push("");
     follow();
+    if (clicked) stop.focus(); // a disabled button gets no Escape
     try {
       for await (const { choices } of stream("/v1/chat/completions", { model: model.id, messages, stream: true }, { signal: running.signal })) {
         turns[turns.length - 1] += choices[0]?.delta.content ?? "";

@@ -4,11 +4,10 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { quote, short, visible } from "/page/text.js";
 import { endpointOf } from "../api.js";
-import { bars, errorLine, loadStyles, watchLink } from "../view_parts.js";
+import { bars, errorLine, watchLink } from "../view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, fetchJson, params }) {
-  loadStyles("write");
   const first = element("textarea", { rows: 2, "aria-label": "Text", spellcheck: "false", dir: "auto" });
   first.value = params.get("text") ?? model.example?.text ?? "";
   const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: params.get("second") === null });

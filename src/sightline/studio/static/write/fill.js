@@ -4,14 +4,13 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { endpointOf } from "../api.js";
 import { undoHistory } from "../inputs.js";
-import { bars, errorLine, loadStyles, watchLink } from "../view_parts.js";
+import { bars, errorLine, watchLink } from "../view_parts.js";
 
 const MASK = "[MASK]";
 const N_CANDIDATES = 10;
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, fetchJson, params }) {
-  loadStyles("write");
   const area = element("textarea", { rows: 3, "aria-label": "Text with masks", spellcheck: "false", dir: "auto" });
   area.value = params.get("text") ?? model.example?.text ?? `The ${MASK} dog`;
   const { problem, attempt } = errorLine();

@@ -5,7 +5,7 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { percent, quote, short, visible } from "/page/text.js";
 import { undoHistory } from "../inputs.js";
-import { bars, errorLine, loadStyles, watchLink } from "../view_parts.js";
+import { bars, errorLine, watchLink } from "../view_parts.js";
 
 const N_CONTINUATIONS = 3;
 const PAUSE = 400; // milliseconds after typing until probabilities are updated
@@ -20,7 +20,6 @@ const BYTES = /\\x[0-9a-f]{2}/; // part of a multi-byte character, not yet text
 
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
-  loadStyles("write");
   const { model, params, stream } = app;
   const area = element("textarea", { rows: 7, "aria-label": "Text", spellcheck: "false", dir: "auto" });
   area.value = params.get("text") ?? model.example?.text ?? "";
