@@ -228,9 +228,9 @@ def test_searches_leave_a_running_batch_on_the_device(trained_on_cpu, device):
     generator = load(trained_on_cpu("language-model"), device="mps")
     settings = DecodingSettings(max_new_tokens=4, min_new_tokens=4)
     jobs = [generator.create_job(text, settings) for text in (TEXT, "one two")]
-    batch = ContinuousBatch(generator.step)
+    batch = ContinuousBatch(generator.engine.step)
     with generator.inference_mode():
-        batch.add([job.search for job in jobs], generator.prefill([job.ids for job in jobs]))
+        batch.add([job.search for job in jobs], generator.engine.prefill([job.prompt for job in jobs]))
         batch.advance()
         batch.remove([jobs[0].search])
         while batch.n_rows:
