@@ -23,6 +23,13 @@ class Example(BaseModel):
     to: str | None = Field(default=None, description="Translation: target language, if the model has several.")
 
 
+class Code(BaseModel):
+    """Where the model is implemented."""
+
+    name: str = Field(description="Its class.")
+    file: str = Field(description="The file of the class, within its package.")
+
+
 class ModelCard(BaseModel):
     """One model."""
 
@@ -36,6 +43,7 @@ class ModelCard(BaseModel):
     max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
     languages: list[str] = Field(description="Target languages, if the model has several.")
     example: Example = Field(description="An example input.")
+    code: Code = Field(description="Where the model is implemented.")
     generates: bool = Field(description="Whether the model generates text.")
     view: StudioView = Field(description="How the studio shows the model.")
 
@@ -73,9 +81,15 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         max_length=model.max_length,
         languages=list(model.languages),
         example=Example(**(task.example(model) if task else {"text": "What a day"})),
+        code=find_code(type(model.model)),
         generates=task is not None and task.generates,
         view=task.view if task else StudioView(),
     )
+
+
+def find_code(kind: type) -> Code:
+    """Return the class of a model and its file, as the documents name it: model/gpt.py."""
+    return Code(name=kind.__name__, file="/".join(kind.__module__.removeprefix("sightline.").split(".")) + ".py")
 
 
 class EmbeddingBody(Body):

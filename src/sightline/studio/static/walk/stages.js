@@ -8,16 +8,16 @@ import { attention, feedForward, norm } from "./layer.js";
 import { bars, chips } from "./panel.js";
 
 const EMBEDDING = [["Embedding.forward", "model/embedding.py"]];
-const method = (name) => [name, "model/interfaces.py"]; // what every model of an interface has
+const method = ({ name, file }, method) => [`${name}.${method}`, file]; // of the model's own class
 
-/** Return the stages of a trace: {id, point, tower, sub, box, title, explanation, formula, code, names, weights, show, sum}. */
-export function pathOf(trace) {
+/** Return the stages of a trace, with the class of the model and its file as `code`: {id, point, tower, sub, box, title, explanation, formula, code, names, weights, show, sum}. */
+export function pathOf(trace, code) {
   const towers = towersOf(trace);
   return towers.flatMap((tower, at) => [
-    ...placed(tower, "embedding", at === 0 ? embeddingStages(trace, tower) : decoderInputStages(trace)),
+    ...placed(tower, "embedding", at === 0 ? embeddingStages(trace, tower) : decoderInputStages(trace, code)),
     ...layer(trace, tower),
-    ...placed(tower, "end", stackStages(trace, tower)),
-    ...placed(tower, "head", at === towers.length - 1 ? predictionStages(trace) : []),
+    ...placed(tower, "end", stackStages(trace, tower, code)),
+    ...placed(tower, "head", at === towers.length - 1 ? predictionStages(trace, code) : []),
   ]);
 }
 
@@ -150,9 +150,9 @@ function embeddingNorm() {
 }
 
 /** Return the first stages of the decoder: its input tokens and their positions. */
-function decoderInputStages(trace) {
+function decoderInputStages(trace, code) {
   return [{
-    id: "tokens", title: "Decoder inputs", code: [method("Seq2Seq.step"), method("Seq2Seq.decode")],
+    id: "tokens", title: "Decoder inputs", code: [method(code, "step"), method(code, "decode")],
     explanation: "The decoder generates one token after another. At each step it reads the previous token (first, a start token) and predicts the next one.",
     formula: "input → output", names: () => [],
     show: (c) => [chips(c.rowNames, c.trace.target.tokens.map(({ text }) => `→ ${text}`), c.row, (row) => c.pick("row", row))],
@@ -161,7 +161,7 @@ function decoderInputStages(trace) {
 }
 
 /** Return the stages after a tower's layer: the layers above it, and the final norm. */
-function stackStages(trace, tower) {
+function stackStages(trace, tower, code) {
   const post = !trace.model.pre_norm;
   const isEncoder = hasCrossAttention(trace) && tower === "encoder";
   const rows = (c) => [`${tower}.embedding.output`, ...c.outputs()];
@@ -174,7 +174,7 @@ function stackStages(trace, tower) {
     sum: (c) => [`Dimension ${c.j} for ${quote(c.rowNames[c.row])}:`, ...normLines(c, `${tower}.final_norm`, rowOf(c.M(c.outputs().at(-2)), c.row), c.j, rowOf(c.M(c.outputs().at(-1)), c.row)[c.j])],
   };
   const onward = {
-    id: "layers", title: "Stack of layers", code: [["Stack.forward", "model/layers.py"], ...(isEncoder ? [method("Seq2Seq.encode")] : [])],
+    id: "layers", title: "Stack of layers", code: [["Stack.forward", "model/layers.py"], ...(isEncoder ? [method(code, "encode")] : [])],
     explanation: `Every further layer repeats these steps with its own weights, on vectors that already contain context.${isEncoder ? " The output of the last one is the encoder output: one contextual vector per token." : ""}`,
     formula: "x → layer 0 → layer 1 → …", names: rows,
     show: (c) => [{ title: `residual stream of ${quote(c.rowNames[c.row])} by layer`, idea: "residual", rowNames: rows(c).map((_, at) => (at === 0 ? "input" : at > c.count ? "final norm" : `layer ${at - 1}`)), matrix: { rows: rows(c).length, columns: c.E, data: Float32Array.from(rows(c).flatMap((name) => [...rowOf(c.M(name), c.row)])) }, row: Math.min(c.layer + 1, rows(c).length - 1), column: c.j, picks: "layer", sequences: [null] }],
@@ -184,8 +184,8 @@ function stackStages(trace, tower) {
 }
 
 /** Return the stages from the last hidden state to a token or class. */
-function predictionStages(trace) {
-  const { interface: kind, predicts, model, steps, source } = trace;
+function predictionStages(trace, code) {
+  const { predicts, model, steps, source } = trace;
   if (steps.length === 0) return [];
   const [classes, generates] = [predicts === "classes", predicts === "tokens"];
   const whole = classes && steps[0].row === 0;
@@ -199,7 +199,7 @@ function predictionStages(trace) {
   const whose = (c) => quote(c.rowNames[stepOf(c).row]);
   return [
     {
-      id: "logits", title: "Linear: logits", code: [method(`${kind}.${head}`), ...(whole ? [method(`${kind}.pool`)] : [])],
+      id: "logits", title: "Linear: logits", code: [method(code, head), ...(whole ? [method(code, "pool")] : [])],
       explanation: whole
         ? `A text is classified by the hidden state of its first token, ${quote(source.tokens[0].text)}, which attends to all others. A pooling layer and a linear layer give a logit for each class.`
         : predicts === "masks"

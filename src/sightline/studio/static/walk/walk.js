@@ -83,7 +83,7 @@ function initialState({ get }, trace) {
 
 function drawWalk(body, app, trace) {
   const scope = new Scope(new Store(initialState(app.params, trace)));
-  const stages = pathOf(trace);
+  const stages = pathOf(trace, app.model.code);
   const activations = new Activations(app.fetchBytes, app.model.id, trace);
   scope.onEnd(() => activations.end());
   scope.onEnd(app.themed(scope.store));
