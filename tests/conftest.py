@@ -12,9 +12,13 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+from sightline.runtime import set_default_device
 from type_checks import check_quickly
 
 check_quickly()
+
+# Tests compare with what the CPU computes, also on a machine that has a GPU.
+set_default_device("cpu")
 
 # Tiny tensors gain nothing from threads, and two test processes with two threads each would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

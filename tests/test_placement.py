@@ -13,7 +13,7 @@ from pretend_device import MPS, PretendTensor, pretend_device
 from runs.small import overrides, weights_of
 from serving.standing import standing
 from serving.wire import asking
-from sightline import bundle, load
+from sightline import bundle, load, runtime
 from sightline.bench.train import Sightline, Workload, training_step
 from sightline.cli.main import main
 from sightline.decoding import DecodingSettings
@@ -45,7 +45,8 @@ TEXT = "red green blue"
 
 
 @pytest.fixture
-def device() -> Iterator[None]:
+def device(monkeypatch) -> Iterator[None]:
+    monkeypatch.setattr(runtime._defaults, "device", "auto")
     with pretend_device():
         yield
 

@@ -67,6 +67,16 @@ def set_default_device(name: DeviceName) -> None:
     _defaults.device = name
 
 
+@contextmanager
+def keep_default_device() -> Iterator[None]:
+    """Restore what `auto` means when a command ends: a program may call several."""
+    before = _defaults.device
+    try:
+        yield
+    finally:
+        _defaults.device = before
+
+
 def choose_device(wanted: str = "auto") -> "torch.device":
     """Return the device to compute on: this is decided here and nowhere else, and every tensor follows the model.
 

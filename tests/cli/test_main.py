@@ -151,7 +151,7 @@ def test_device_is_chosen_by_every_command(where, model_folder, monkeypatch, cap
     arguments = ["info", str(model_folder)]
     assert main([*arguments[:where], "--device", "mps", *arguments[where:]]) == 0
     assert main(arguments) == 0
-    assert chosen == ["mps", "auto"]
+    assert chosen == ["mps"]
 
 
 def test_device_that_is_not_there_is_one_line(model_folder, monkeypatch, capsys):

@@ -23,10 +23,10 @@ def test_engine_from_outside_is_opened_by_its_name(monkeypatch):
         """Another engine."""
 
     monkeypatch.setattr("sightline.engine.registry.ENGINES", dict(ENGINES))
-    register(EngineRow("other", "Another one", Other))
+    register(EngineRow("other", Other))
     assert isinstance(open_engine(tiny_model("gpt", BPE), "other"), Other)
     with pytest.raises(ValueError, match="the engine other is registered already"):
-        register(EngineRow("other", "Yet another one", Other))
+        register(EngineRow("other", Other))
 
 
 def test_unknown_engine_is_refused():

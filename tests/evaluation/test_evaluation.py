@@ -207,3 +207,13 @@ def test_report_is_formatted_for_people():
         "bleu signature  nrefs:1",
         "none            0.00",
     ]
+
+
+def test_option_that_would_do_nothing_is_refused(tmp_path):
+    from sightline.tasks.evaluation import evaluate
+
+    (tmp_path / "text.txt").write_text("the cat\n")
+    with pytest.raises(InputError, match="`temperature`: only for source and tsv, not for text"):
+        evaluate(pipeline_for(generator_bundle()), text=tmp_path / "text.txt", temperature=0.5)
+    with pytest.raises(InputError, match="`beem_size`: only for source and tsv, not for text"):
+        evaluate(pipeline_for(generator_bundle()), text=tmp_path / "text.txt", beem_size=4)

@@ -1,5 +1,7 @@
 """Models that the page knows nothing of: a family without attention, and one of an interface of its own."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipelines.tiny import GENERATION, LINES
@@ -8,7 +10,7 @@ from sightline.bundle.contents import TaskConfig
 from sightline.data.tokenizers import train_bpe
 from sightline.model import registry
 from sightline.model.interfaces import CausalLM
-from sightline.pipelines import Generator
+from sightline.pipelines import Chat, Generator
 from sightline.serving.http import ServingSettings, background
 from sightline.serving.service import service
 from sightline.studio import routes
@@ -30,8 +32,15 @@ def pairs():
 
 
 @pytest.fixture(scope="module")
-def pairs_url(pairs, models):
-    both = {"pairs": pairs, "gpt": models["gpt"]}
+def talk(models):
+    """A chat by a decoder alone."""
+    gpt = models["gpt"].bundle
+    return Chat(replace(gpt, task_config=TaskConfig("chat")))
+
+
+@pytest.fixture(scope="module")
+def pairs_url(pairs, talk, models):
+    both = {"pairs": pairs, "gpt": models["gpt"], "talk": talk}
     app = service(both, ServingSettings(port=0), more_routers=routes.routers, public_paths=routes.public_paths())
     with background(app) as url:
         yield url
@@ -82,3 +91,17 @@ def test_an_interface_of_its_own_is_watched_but_not_walked_through(tabs, pairs_u
     assert tab.locator(".strip-name").all_text_contents() == ["Input", "Output"]
     tab.evaluate("location.hash = '#/walk?model=gpt&text=Once'")
     tab.wait_for_selector("text=Walk through has no stages for this model")
+
+
+def test_chat_by_a_decoder_alone_is_watched_and_walked_through(tabs, talk, pairs_url):
+    """Its reply is no continuation of the message, though both are one sequence to the model."""
+    tab = tabs("#/watch?model=talk&text=the+cat&beam=1", url=pairs_url)
+    tab.wait_for_selector(".watch[aria-busy=false] #decoding-steps .candidate")
+    own = talk.trace("the cat", beam_size=1)
+    assert tab.locator("[data-sequence] .token").count() == len(own.source.tokens) + len(own.target.tokens)
+    assert tab.locator(".watch .given").count() == 0
+    shown = tab.locator("#decoding-steps .candidate .number").all_text_contents()
+    assert shown == [Shown(candidate.probability) for candidate in own.steps[0].candidates]
+    walk = tabs("#/walk?model=talk&text=the+cat", url=pairs_url)
+    walk.wait_for_selector(".walk .stage, .walk section")
+    assert walk.locator(".problem").is_hidden()

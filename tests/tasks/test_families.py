@@ -72,3 +72,32 @@ def test_decoder_alone_has_one_vocabulary():
 def test_family_that_cannot_do_the_task_is_refused():
     with pytest.raises(SettingsError, match=r"model\.family is a bert, but chat needs a transformer or a gpt"):
         apply_overrides(read_recipe("chat"), ["model.family=bert"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "family"),
+    [
+        ("multi30k", ["model.family=gpt"], "gpt"),  # the recipe's preset is one of its own family
+        ("multi30k", ["model.family=gpt", "model.preset=none"], "gpt"),
+        ("chat", ["model.family=none"], "transformer"),
+        ("chat", ["model.family=gpt", "model.family=transformer"], "transformer"),
+    ],
+)
+def test_family_is_chosen_whatever_the_recipe_sets(recipe, given, family):
+    assert apply_overrides(read_recipe(recipe), given).family == family
+
+
+def test_preset_that_the_user_sets_must_be_of_the_family():
+    with pytest.raises(SettingsError, match=r"the preset transformer-tiny is a transformer, but model\.family is gpt"):
+        apply_overrides(read_recipe("chat"), ["model.preset=transformer-tiny", "model.family=gpt"])
+
+
+def test_length_limit_of_a_decoder_alone_is_shared_by_source_and_target(tmp_path):
+    from sightline.runs.prepare import limit_lengths
+
+    recipe = read_recipe("chat").with_values({"data.train": "x.tsv", "data.max_length": 2_000})
+    assert limit_lengths(recipe, recipe.data, None).max_length == 2_000
+    decoder = recipe.with_values({"model.family": "gpt", "model.max_length": 101})
+    assert limit_lengths(decoder, decoder.data, None).max_length == 50
+    endless = recipe.with_values({"model.family": "gpt", "model.max_length": None, "model.positions": "rope"})
+    assert limit_lengths(endless, endless.data, None).max_length == 2_000

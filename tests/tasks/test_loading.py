@@ -6,8 +6,9 @@ from bundle.tiny import TOKENIZER, tiny_model
 from sightline import bundle
 from sightline.bundle import Bundle, TaskConfig
 from sightline.errors import ModelFileError
+from sightline.model.registry import resolve
 from sightline.pipelines import Chat, Classifier, Filler, Generator, Pipeline, Translator
-from sightline.tasks import load, pipeline_for
+from sightline.tasks import TASKS, load, pipeline_for
 
 HEADS = {"heads": ["sequence_classification"], "n_classes": 3}
 
@@ -55,7 +56,12 @@ def test_masks_need_a_head_and_a_mask_token():
         (TaskConfig("masked-language-model"), "bert", HEADS, "has no head mlm"),
         (TaskConfig("classification", per_word=True), "bert", HEADS, "has no head token_classification"),
         (TaskConfig("classification", labels=("a", "b")), "bert", HEADS, "lists 2 labels, but the model has 3 classes"),
-        (TaskConfig("language-model", labels=("a",)), "gpt", {}, "has labels, which are not for the task language"),
+        (
+            TaskConfig("language-model", labels=("a",)),
+            "gpt",
+            {},
+            'has the entry "labels", which is not for',
+        ),
         (TaskConfig("languge-model"), "gpt", {}, r"has the task 'languge-model', .*\(did you mean language-model\?\)"),
     ],
 )
@@ -63,3 +69,21 @@ def test_model_that_cannot_do_its_task_is_refused(task_config, architecture, set
     bundle.save(Bundle(tiny_model(architecture, **settings), TOKENIZER, task_config=task_config), tmp_path / "model")
     with pytest.raises(ModelFileError, match=rf"config\.json: .*{reason}"):
         load(tmp_path / "model")
+
+
+def test_entry_that_older_folders_have_for_every_task_is_no_mismatch(tmp_path):
+    task_config = TaskConfig("translation", context_turns=1)
+    bundle.save(Bundle(tiny_model("transformer"), TOKENIZER, task_config=task_config), tmp_path / "model")
+    assert type(load(tmp_path / "model")) is Translator
+
+
+def test_snapshot_of_an_unknown_task_is_refused_as_any_folder_is():
+    with pytest.raises(ModelFileError, match="has the task 'poetry', which this Sightline does not know"):
+        pipeline_for(Bundle(tiny_model("gpt"), TOKENIZER, task_config=TaskConfig("poetry")))
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
+def test_row_and_pipeline_agree(task):
+    kind = resolve(task.pipeline)
+    assert kind.generates == task.generates
+    assert {resolve(interface) for interface in task.interfaces} == set(kind.interfaces)

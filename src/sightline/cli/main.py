@@ -34,7 +34,7 @@ from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import InputError, RefusedError, SightlineError
 from sightline.renames import OPTIONS
-from sightline.runtime import DeviceName, set_default_device, set_num_threads
+from sightline.runtime import DeviceName, keep_default_device, set_default_device, set_num_threads
 
 OTHER_COMMANDS = "Commands"
 """Heading of commands without one."""
@@ -112,14 +112,16 @@ def common_options(
     """Build, train, run and see through Transformers."""
     if threads is not None:
         set_num_threads(threads)
-    set_default_device(device)
+    if device != "auto":
+        set_default_device(device)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        run(given)
+        with keep_default_device():
+            run(given)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 0
     except KeyboardInterrupt:

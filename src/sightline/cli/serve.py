@@ -206,9 +206,10 @@ def example_request(name: str, model: "Pipeline") -> tuple[str, dict[str, object
     """Return the path and body of a request to this model."""
     from sightline.serving.api.submit import endpoint_of
     from sightline.tasks import task_of
+    from sightline.tasks.task import EXAMPLE
 
     task = task_of(model)
-    body = task.example_request(model) if task else {"input": "What a day"}
+    body = task.example_request(model) if task else {"input": EXAMPLE["text"]}
     return endpoint_of(model).path, {"model": name, **body}
 
 

@@ -31,9 +31,9 @@ VALID_WITH = {
     "pair": ("labeled",),
     "documents": ("text",),
     "context": ("text",),
-    **dict.fromkeys(("to", "from_", "beam_size", "length_penalty", "tokenize"), ("source", "tsv")),
 }
-"""Test sets each option applies to; with others it would silently do nothing."""
+PAIRS = ("source", "tsv")
+"""Test sets each option applies to, those for pairs if it is not listed; with others it would silently do nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class EvaluationSet:
         if (target is not None) != (kind == "source"):
             raise InputError("source and target go together: line n of one is the translation of line n of the other")
         for name, value in {"columns": columns or None, "pair": pair or None, **options}.items():
-            if value is not None and name in VALID_WITH and kind not in VALID_WITH[name]:
-                raise InputError(f"only for {join_names(VALID_WITH[name])}, not for {kind}", option=name)
+            if value is not None and kind not in (valid := VALID_WITH.get(name, PAIRS)):
+                raise InputError(f"only for {join_names(valid)}, not for {kind}", option=name)
         return cls(kind, Path(path), None if target is None else Path(target), columns, pair, limit)
 
     @property

@@ -119,6 +119,8 @@ class Pipeline:
     """What this pipeline can use: models with one of these Protocols of `sightline.model.interfaces`."""
     generates: ClassVar[bool] = False
     """Whether it generates text: then it is a `GenerativePipeline`, with an engine."""
+    takes_language: ClassVar[bool] = False
+    """Whether it is told the target language (`to`)."""
     model: Model
 
     def __init__(self, bundle: Bundle, *, folder: Path | None = None) -> None:

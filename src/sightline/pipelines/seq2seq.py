@@ -123,10 +123,6 @@ class Seq2SeqPipeline(GenerativePipeline):
         """Create the job of generating the target of a source."""
         return self.create_row_job(source, self.check_sources([source], [prefix], settings), prefix)
 
-    def resolve_settings(self, n: int, overrides: Mapping[str, object]) -> DecodingSettings:
-        """Return the decoding settings for `n` texts from one input."""
-        return self.settings(**{**overrides, "n_best": n})
-
     def limit_new_tokens(self, settings: DecodingSettings) -> DecodingSettings:
         """Limit the number of new tokens to the decoder's positions."""
         limit = min(settings.max_new_tokens, self.max_positions or settings.max_new_tokens)

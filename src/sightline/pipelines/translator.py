@@ -32,6 +32,8 @@ NO_RESULT: tuple[float, float, tuple[str, ...], FinishReason] = (0.0, 0.0, (), "
 class Translator(Seq2SeqPipeline):
     """Translates texts, with a multilingual model into the requested language."""
 
+    takes_language = True
+
     @property
     def languages(self) -> tuple[str, ...]:
         """Target languages of a multilingual model; empty for others."""

@@ -20,8 +20,8 @@ from sightline.decoding import DecodingSettings
 from sightline.errors import ModelFileError, SettingsError
 from sightline.model import Model, build
 from sightline.model.config import ModelConfig
-from sightline.model.interfaces import Seq2Seq
 from sightline.model.registry import FAMILIES, family_of, resolve
+from sightline.pipelines.scoring import PAIR_READERS
 from sightline.runs.autosize import build_model_config, choose_batch_tokens, resolve_training_settings
 from sightline.runs.examples import open_examples, open_tokenizers
 from sightline.runs.folder import encoded_folder, initial_snapshot
@@ -144,13 +144,14 @@ def open_tokenizers_and_labels(
 
 def limit_lengths(recipe: Recipe, data: DataSettings, init: Bundle | None) -> DataSettings:
     """Limit data.max_length to what the model takes of a source and of a target, if it has a limit."""
-    limit = recipe.model_fields.get("max_length", recipe.preset_fields().get("max_length"))
-    if limit is None:
-        limit = FAMILIES[recipe.family].config.max_length if init is None else init.model.config.max_length
+    fields = {**recipe.preset_fields(), **recipe.model_fields}
+    default = FAMILIES[recipe.family].config.max_length if init is None else init.model.config.max_length
+    limit = fields.get("max_length", default)
     if not recipe.task_row.reads_pairs or not isinstance(limit, int):
         return data
     # The start token comes before a target; a model without an encoder reads the source before that.
-    room = limit - 1 if resolve(FAMILIES[recipe.family].interface) is Seq2Seq else (limit - 1) // 2
+    in_sequence = PAIR_READERS[resolve(FAMILIES[recipe.family].interface)].in_sequence
+    room = (limit - 1) // 2 if in_sequence else limit - 1
     return replace(data, max_length=max(1, min(data.max_length, room)))
 
 

@@ -108,7 +108,7 @@ class Recipe:
 
     @property
     def task_row(self) -> Task:
-        """What there is to know of the task."""
+        """The row of the task in the registry."""
         return TASKS[self.task]
 
     def task_settings(self, data: DataSettings) -> TaskSettings:
@@ -179,10 +179,20 @@ class Recipe:
         )
 
     def with_family(self, family: object) -> "Recipe":
-        """Return the recipe for a model of another family, without settings of its own family that this one lacks."""
+        """Return the recipe for another family, without settings of its own family, or its preset, that do not apply.
+
+        What the user has overridden stays: if it contradicts the family, `check_recipe` refuses it.
+        """
+        if family is not None and family not in FAMILIES:
+            possible = families_for(self.task_row)
+            raise SettingsError(
+                f"model.family: {unknown_name(str(family), FAMILIES, what='family')}, not {one_of(possible)}"
+            )
         model = {**self.sections["model"], "family": family}
+        preset = model.get("preset")
+        if preset in PRESETS and PRESETS[str(preset)][0] != family and "model.preset" not in self.overridden:
+            del model["preset"]
         changed = dataclasses.replace(self, sections={**self.sections, "model": model})
-        check_family(changed)
         known = changed.field_types("model")
         kept = {key: value for key, value in model.items() if key in known or f"model.{key}" in self.overridden}
         return dataclasses.replace(
@@ -334,8 +344,9 @@ def apply_overrides(recipe: Recipe, overrides: Iterable[str]) -> Recipe:
     values: dict[str, object] = {}
     problems = []
     overrides = list(overrides)
-    for family in (override.partition("=")[2] for override in overrides if override.startswith("model.family=")):
-        recipe = recipe.with_family(family)
+    for override in overrides:
+        if override.startswith("model.family="):  # the family decides what else may be set
+            recipe = recipe.with_family(parse_value(override.partition("=")[2], str | None))
     for override in overrides:
         try:
             name, value = parse_override(recipe, override)

@@ -48,7 +48,9 @@ def router(submitter: Submitter) -> Router:
     async def activations(body: ActivationsBody, request: Request) -> Response:
         model = submitter.models.get(body.model)
         for name in ("source", "inputs"):
-            submitter.check_length(model, len(getattr(body, name)), param=name)
+            # Without an encoder, a source and its target share the positions of the model.
+            max_length = model.model.config.max_length
+            submitter.check_length(model, len(getattr(body, name)), param=name, max_length=max_length)
         charge(request, len(body.source) + len(body.inputs))
         [answer] = await submitter.call(object(), lambda bodies: [compute(model, one) for one in bodies], [body])
         return Response(answer, media_type=OCTET_STREAM)

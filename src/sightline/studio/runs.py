@@ -5,7 +5,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -110,7 +109,7 @@ def options_for(model: Pipeline, request: TimelapseRequest) -> dict[str, Any]:
         return {**options, "candidates": N_CANDIDATES_UNFORCED}
     options |= {"candidates": N_CANDIDATES, "target": request.target}
     options |= {"do_sample": False, "max_new_tokens": min(request.max_tokens, model.generation.max_new_tokens)}
-    return {**options, "to": request.to} if "to" in signature(model.trace).parameters else options
+    return {**options, "to": request.to} if model.takes_language else options
 
 
 def size_in_bytes(model: Pipeline) -> int:

@@ -49,7 +49,7 @@ def evaluate(
         columns=columns,
         pair=pair,
         limit=limit,
-        options={**vars(options), **decoding},
+        options={**{name: value for name, value in vars(options).items() if name != "decoding"}, **decoding},
     )
     pipeline = load(model) if isinstance(model, Path | str) else model
     task = task_of(pipeline)

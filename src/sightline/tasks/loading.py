@@ -28,16 +28,21 @@ def load(folder: Path | str, *, device: DeviceName = "auto") -> "AnyPipeline":
     from sightline import bundle
 
     folder = Path(folder)
-    loaded = bundle.load(folder, device=choose_device(device))
-    if problems := find_task_mismatches(loaded):
-        raise ModelFileError(bundle.find_model_folder(folder) / "config.json", problems[0])
-    pipeline: Any = pipeline_for(loaded, folder=folder)
+    pipeline: Any = pipeline_for(bundle.load(folder, device=choose_device(device)), folder=folder)
     return pipeline  # type: ignore[no-any-return]
 
 
 def pipeline_for(bundle: "Bundle", *, folder: Path | None = None) -> "Pipeline":
-    """Return the pipeline for a model's task, or, where none is stated, for its interface and heads."""
+    """Return the pipeline for a model's task, or, where none is stated, for its interface and heads.
+
+    A model that cannot do the task that its folder names is refused.
+    """
+    from sightline.bundle import find_model_folder
+
     config = bundle.task_config
+    if problems := find_task_mismatches(bundle):
+        place = Path("model") if folder is None else find_model_folder(folder)
+        raise ModelFileError(place / "config.json", problems[0])
     task = TASKS[config.task] if config else infer_task(bundle.model.config)
     kind: type[Pipeline] = resolve(task.pipeline if task else "sightline.pipelines.pipeline:Pipeline")
     return kind(bundle, folder=folder)

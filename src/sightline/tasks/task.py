@@ -49,10 +49,16 @@ class RequestField:
     default: Any = REQUIRED
     minimum: int | None = None
     maximum: int | None = None
+    max_length: int | None = None
+    """Characters of a text that is tokenized while the request is read."""
 
 
 TEXTS = RequestField("input", str | list[str], "A text, or several.")
 """The input of most tasks."""
+
+
+EXAMPLE: dict[str, Any] = {"text": "What a day"}
+"""An input for any model that reads text."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,7 @@ class Task:
     command: str = "embed"
     """The command that uses such a model."""
     endpoint: str = ""
-    """The endpoint made for it (OpenAI's, LibreTranslate's); empty: the generic one."""
+    """The endpoint made for it (OpenAI's, LibreTranslate's); empty: the one that every task has, /tasks/NAME."""
     generates: bool = False
     """Whether a model of it generates text: then it has decoding settings, a beam, and a target that can be forced."""
     heads: tuple[str, ...] = ()
@@ -196,12 +202,11 @@ class Task:
 
     def find_mismatches(self, task_config: TaskConfig, config: "ModelConfig") -> list[str]:
         """Return why a model of the right family cannot do the task all the same."""
-        unused = [name for name in vars(task_config) if name not in ("task", *self.config_entries)]
-        default = TaskConfig(self.name)
+        given = [name for name in ("languages", "labels", "per_word") if getattr(task_config, name)]
         problems = [
-            f"has {name}, which are not for the task {self.name}"
-            for name in unused
-            if getattr(task_config, name) != getattr(default, name)
+            f'has the entry "{name}", which is not for the task {self.name}'
+            for name in given
+            if name not in self.config_entries
         ]
         head = self.head(task_config)
         if head is not None and head not in getattr(config, "heads", (head,)):
@@ -238,7 +243,7 @@ class Task:
 
     def example(self, pipeline: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return an example input: the text, and what else a request needs."""
-        return {"text": "What a day"}
+        return EXAMPLE
 
     def example_request(self, pipeline: Any) -> dict[str, Any]:
         """Return the body of an example request to `endpoint`, without `model`."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sightline.training.report import Sample
     from sightline.training.state import Metric
 
+MAX_PREFIX = 2_000
+"""Characters of the beginning that a request may give."""
 MAX_TRANSLATED = 500
 """Sentences translated at every validation; the final score is over all of them."""
 
@@ -37,7 +39,7 @@ class Translation(PairTask):
     request = (
         TEXTS,
         RequestField("to", str | None, "Target language, if the model has several.", None),
-        RequestField("prefix", str, "Beginning of the translation.", ""),
+        RequestField("prefix", str, "Beginning of the translation.", "", max_length=MAX_PREFIX),
     )
     view = StudioView(label="Text to translate", verb="Translate")
 

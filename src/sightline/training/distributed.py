@@ -7,6 +7,7 @@ main rank     writes checkpoints and logs, and prints
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -93,6 +94,10 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
+GROUP_TIMEOUT = timedelta(minutes=30)
+"""How long ranks wait for each other: the others wait while the main rank encodes the corpus."""
+
+
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[Rank]:
     """Join the process group if torchrun started this process, else be a single rank; gradients are on the device."""
@@ -101,7 +106,7 @@ def join_process_group(device: torch.device) -> Iterator[Rank]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)  # what torch does without naming a device, it does on this one
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=GROUP_TIMEOUT)
     try:
         yield GroupRank(device)
     finally:

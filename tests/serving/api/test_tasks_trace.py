@@ -24,6 +24,31 @@ def test_words_are_classified(http, models):
     assert refused.status_code == 400
 
 
+def test_refusals_name_the_field_that_was_given(http):
+    def refuse(path, **body):
+        return http.post(path, json=body).json()["error"]
+
+    assert refuse("/tasks/classification", pairs=[], model="classes")["param"] == "pairs"
+    assert refuse("/tasks/classification", input=[], model="classes")["param"] == "input"
+    assert refuse("/tasks/classification", pairs=[["a"]], model="classes")["param"] == "pairs"
+    assert refuse("/tasks/translation", input="the cat", to="xx", model="phrases")["param"] == "to"
+    assert refuse("/tasks/translation", input="the cat", prefix="x" * 3000, model="one-way")["param"] == "prefix"
+
+
+def test_texts_are_generated_with_scores(http, models):
+    answer = http.post("/tasks/translation", json={"input": ["the cat", "a dog"], "to": "de", "model": "phrases"})
+    wanted = models["phrases"].translations(["the cat", "a dog"], to="de")
+    assert [[one["text"] for one in several] for several in answer.json()["data"]] == [
+        [w.text for w in s] for s in wanted
+    ]
+    [[reply]] = http.post("/tasks/chat", json={"input": ["hi", "ho", "the cat"]}).json()["data"]
+    assert reply["text"] == models["talk"].reply(["hi", "ho", "the cat"])
+    [[text]] = http.post("/tasks/language-model", json={"input": "the", "max_tokens": 4, "temperature": 0}).json()[
+        "data"
+    ]
+    assert text["text"] == models["gpt"].generate("the", max_new_tokens=4, do_sample=False)
+
+
 def test_masks_are_filled(http, models):
     text = "the [MASK] sat on the [MASK]"
     answer = http.post("/tasks/masked-language-model", json={"input": text, "n": 3}).json()["data"]

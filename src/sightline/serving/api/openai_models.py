@@ -10,7 +10,7 @@ from starlette.requests import Request
 from sightline.serving.api.submit import NO_MODEL, Submitter, endpoint_of
 from sightline.serving.http.routing import Body, Router
 from sightline.tasks.registry import task_of
-from sightline.tasks.task import StudioView
+from sightline.tasks.task import EXAMPLE, StudioView
 
 if TYPE_CHECKING:
     from sightline.pipelines import Pipeline
@@ -80,9 +80,9 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages),
-        example=Example(**(task.example(model) if task else {"text": "What a day"})),
+        example=Example(**(task.example(model) if task else EXAMPLE)),
         code=find_code(type(model.model)),
-        generates=task is not None and task.generates,
+        generates=model.generates,
         view=task.view if task else StudioView(),
     )
 

@@ -178,9 +178,9 @@ class Submitter:
             raise Problem(400, f"{param} is empty: give at least one text", param=param, code="invalid_value")
         self.limits.check("inputs", len(texts), param=param)
 
-    def check_length(self, pipeline: "Pipeline", n_tokens: int, *, param: str) -> None:
-        """Refuse more tokens than the model takes, or the server allows."""
-        allowed = self.limits.prompt_tokens or pipeline.max_length or DEFAULT_MAX_PROMPT_TOKENS
+    def check_length(self, pipeline: "Pipeline", n_tokens: int, *, param: str, max_length: int | None = None) -> None:
+        """Refuse more tokens than the model takes, or the server allows; `max_length` if not the pipeline's own."""
+        allowed = self.limits.prompt_tokens or max_length or pipeline.max_length or DEFAULT_MAX_PROMPT_TOKENS
         if n_tokens > allowed:
             raise self.limits.exceeded("prompt_tokens", n_tokens, param=param, allowed=allowed)
 

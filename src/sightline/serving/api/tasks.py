@@ -1,5 +1,6 @@
 """/tasks/NAME: any task by its own request fields, one handler for all of them."""
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from sightline.errors import InputError
 from sightline.serving.api.openai_generation import DecodingFields
 from sightline.serving.api.submit import NO_MODEL, Submitter, generic_endpoint
-from sightline.serving.http.problem import Problem
+from sightline.serving.http.problem import Problem, without_names
 from sightline.serving.http.routing import Body, Router
 from sightline.tasks.registry import TASKS
 from sightline.tasks.task import REQUIRED, GeneratedText, RequestField, Task
@@ -37,19 +38,20 @@ def make_handler(task: Task, submitter: Submitter) -> Handler:
     async def handle(body: Any, request: Request) -> Any:
         pipeline = submitter.models.get(body.model, task=task)
         values = {entry.name: getattr(body, entry.name) for entry in task.request}
+        param = next((name for name, value in values.items() if value is not None), "input")
         try:
             inputs, options = task.read_request(pipeline, values)
         except InputError as error:
-            raise Problem(400, error.reason, param=error.option, code="invalid_value") from None
+            raise Problem(400, without_names(error.reason), param=error.option, code="invalid_value") from None
         if task.generates:
-            return {"data": await generate(submitter, request, task, pipeline, body, inputs, options)}
+            return {"data": await generate(submitter, request, task, pipeline, body, inputs, options, param=param)}
         results, _ = await submitter.call_on_texts(
             request,
             pipeline,
-            (task.name, *sorted(options.items())),
+            (task.name, json.dumps(options, sort_keys=True)),
             lambda many: task.answer(pipeline, many, **options),
             inputs,
-            param="input",
+            param=param,
         )
         return {"data": results}
 
@@ -65,11 +67,13 @@ async def generate(
     body: DecodingFields,
     inputs: list[Any],
     options: dict[str, Any],
+    *,
+    param: str,
 ) -> list[list[GeneratedText]]:
     """Return the texts generated for each input, together with what other clients ask of the model."""
     settings = body.settings_for(pipeline, submitter.limits, max_tokens=getattr(body, "max_tokens", None))
     jobs = await submitter.create_jobs(
-        pipeline, lambda one: task.create_job(pipeline, one, settings, **options), inputs, param="input"
+        pipeline, lambda one: task.create_job(pipeline, one, settings, **options), inputs, param=param
     )
     found = await submitter.generate(request, pipeline, jobs).results()
     return [
@@ -98,6 +102,8 @@ def body_field(entry: RequestField) -> tuple[Any, Any]:
     kind = entry.type
     if entry.minimum is not None or entry.maximum is not None:
         kind = Annotated[kind, Field(ge=entry.minimum, le=entry.maximum)]
+    if entry.max_length is not None:
+        kind = Annotated[kind, Field(max_length=entry.max_length)]
     return kind, Field(... if entry.default is REQUIRED else entry.default, description=entry.description)
 
 

@@ -1,6 +1,5 @@
 """/trace: a model's activations for a text, as JSON, as bytes for the drawing, or as safetensors."""
 
-from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -104,7 +103,7 @@ def options_for(model: "Pipeline", body: TraceBody) -> dict[str, Any]:
     ]
     options = {name: getattr(body, name) for name in names}
     of_generation = {"beam_size": body.beam_size, "max_new_tokens": body.max_tokens, "target": body.target}
-    if "to" in signature(model.trace).parameters:
+    if model.takes_language:
         options["to"] = body.to
     elif body.to is not None:
         raise Problem(400, "to: this model does not translate", param="to", code="invalid_value")

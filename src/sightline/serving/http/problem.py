@@ -63,7 +63,12 @@ class Problem(Exception):  # noqa: N818 - not an error of ours
 
 def refusal(error: RefusedError) -> Problem:
     """Return the package's own error message as a problem, without unknown names that the client sent."""
-    return Problem(400, UNKNOWN_NAME.sub(r"\1", str(error)), code=error.code)
+    return Problem(400, without_names(str(error)), param=getattr(error, "option", None), code=error.code)
+
+
+def without_names(message: str) -> str:
+    """Return a message without the unknown names that it repeats."""
+    return UNKNOWN_NAME.sub(r"\1", message)
 
 
 def plain_name(name: object) -> str | None:

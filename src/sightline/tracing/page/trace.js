@@ -146,7 +146,7 @@ class Trace {
 
   /** Whether the target continues the text of the source, with nothing between them. */
   get continuesSource() {
-    return this.readsSource && this.nBefore === this.source.tokens.length;
+    return this.readsSource && this.nBefore === this.source.tokens.length && this.source.tokens.at(-1)?.special !== true; // a start token parts a source and its reply
   }
 
   /** The canonical position of a token that is in several sequences: an input of the decoder is a token of the target (or source). */
