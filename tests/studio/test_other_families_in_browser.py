@@ -8,6 +8,7 @@ from pipelines.tiny import GENERATION, LINES
 from sightline.bundle import Bundle
 from sightline.bundle.contents import TaskConfig
 from sightline.data.tokenizers import train_bpe
+from sightline.decoding import DecodingSettings
 from sightline.model import registry
 from sightline.model.interfaces import CausalLM
 from sightline.pipelines import Chat, Generator
@@ -34,8 +35,8 @@ def pairs():
 @pytest.fixture(scope="module")
 def talk(models):
     """A chat by a decoder alone."""
-    gpt = models["gpt"].bundle
-    return Chat(replace(gpt, task_config=TaskConfig("chat")))
+    few = DecodingSettings(max_new_tokens=6)
+    return Chat(replace(models["gpt"].bundle, generation=few, task_config=TaskConfig("chat")))
 
 
 @pytest.fixture(scope="module")
@@ -103,5 +104,5 @@ def test_chat_by_a_decoder_alone_is_watched_and_walked_through(tabs, talk, pairs
     shown = tab.locator("#decoding-steps .candidate .number").all_text_contents()
     assert shown == [Shown(candidate.probability) for candidate in own.steps[0].candidates]
     walk = tabs("#/walk?model=talk&text=the+cat", url=pairs_url)
-    walk.wait_for_selector(".walk .stage, .walk section")
-    assert walk.locator(".problem").is_hidden()
+    walk.wait_for_selector(".stage.drawn")
+    assert set(walk.locator(".problem").all_text_contents()) == {""}
