@@ -57,12 +57,12 @@ class Counting(Task):
 
         return TextEncoder(tokenizers.source, append_end=True)
 
-    def batch_source(self, settings, split, rank_slice, *, tokenizers, max_length, training):
+    def batch_source(self, settings, plan):
         from sightline.data.datasets.batch_source import TextBatchSource
 
         return TextBatchSource(
-            split.dataset, split.selected, rank_slice, tokenizer=tokenizers.source, length=max_length or 8,
-            random_offset=training,
+            plan.split.dataset, plan.split.selected, plan.rank_slice, tokenizer=plan.tokenizers.source,
+            length=plan.block_length, random_offset=plan.training,
         )  # fmt: skip
 
     def validate(self, validation):

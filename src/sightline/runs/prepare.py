@@ -1,7 +1,6 @@
 """Prepare everything the loop needs from a recipe: corpora, tokenizers, model, settings, batches, validation."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from sightline.runs.recipe import Recipe
 from sightline.runs.validation import Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
-from sightline.tasks.task import TaskSettings
+from sightline.tasks.task import BatchPlan, TaskSettings
 from sightline.training.distributed import Rank
 from sightline.training.objective import Objective
 from sightline.training.optimizer import ExponentialMovingAverage, make_optimizer
@@ -77,8 +76,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: t
     size = choose_batch_tokens(recipe, dataset_size, config)
     seed, window = early_setting(recipe, "seed"), early_setting(recipe, "bucket_window")
     rank_slice = RankSlice(BatchSettings(batch_tokens=size, bucket_window=window), seed, rank.index, rank.world_size)
-    make_batches = partial(task.batch_source, settings, tokenizers=tokenizers, max_length=config.max_length)
-    batch_source = make_batches(examples.train, rank_slice, training=True)
+    plan = BatchPlan(examples.train, rank_slice, tokenizers, config.max_length)
+    batch_source = task.batch_source(settings, plan)
     training = resolve_training_settings(recipe, dataset_size, config, n_batches=len(batch_source.epoch(0)))
     seed_everything(training.seed)
     model, new_weights = build_initial_model(config, init)
@@ -89,7 +88,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: t
     state = TrainingState(model, make_optimizer(model, training), ema, Progress(seed=training.seed))
     trained = build_bundle(model, tokenizers, task_config, recipe.decoding)
     unsliced = RankSlice(BatchSettings(batch_tokens=size), seed)
-    valid = make_batches(examples.valid, unsliced, training=False)
+    validation_plan = replace(plan, split=examples.valid, rank_slice=unsliced, training=False)
+    valid = task.batch_source(settings, validation_plan)
     from_data = task.objective_options(settings, examples.train, max_length=config.max_length)
     validator = Validator(task, trained, examples, valid, Objective(**from_data), seed)
     objective = Objective(training.label_smoothing, r_drop=training.r_drop, **from_data)

@@ -14,10 +14,11 @@ Nothing elsewhere knows a task by its name. Adding one is a subclass of `Task`, 
 from sightline.tasks.evaluation import evaluate
 from sightline.tasks.loading import load, pipeline_for
 from sightline.tasks.registry import TASKS, families_for, register, task_of
-from sightline.tasks.task import RequestField, StudioView, Task, TaskSettings
+from sightline.tasks.task import BatchPlan, RequestField, StudioView, Task, TaskSettings
 
 __all__ = [
     "TASKS",
+    "BatchPlan",
     "RequestField",
     "StudioView",
     "Task",

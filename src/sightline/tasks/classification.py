@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
 from sightline.errors import InputError
-from sightline.tasks.task import EvaluationOptions, RequestField, StudioView, Task, TaskSettings, require_length
+from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES
 
 if TYPE_CHECKING:
     from sightline.data.corpora.records import Labels
     from sightline.data.corpora.settings import DataSettings
-    from sightline.data.datasets.batch_source import BatchSource, RankSlice
+    from sightline.data.datasets.batch_source import BatchSource
     from sightline.data.datasets.encoding import Encoder
-    from sightline.data.datasets.examples import Split, Tokenizers
+    from sightline.data.datasets.examples import Tokenizers
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
@@ -62,29 +62,13 @@ class Classification(Task):
             return TaggedEncoder(tokenizers.source, known)
         return LabeledEncoder(tokenizers.source, known, pairs=level == "pair")
 
-    def batch_source(
-        self,
-        settings: TaskSettings,
-        split: "Split",
-        rank_slice: "RankSlice",
-        *,
-        tokenizers: "Tokenizers",
-        max_length: int | None,
-        training: bool,  # noqa: ARG002
-    ) -> "BatchSource":
+    def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "BatchSource":
         """Return batches of labeled texts or words."""
-        import numpy as np
-
         from sightline.data.datasets.batch_source import LabeledBatchSource, TaggedBatchSource
 
         kind = TaggedBatchSource if settings.data.label_level == "token" else LabeledBatchSource
-        return kind(
-            split.dataset,
-            np.flatnonzero(split.selected),
-            rank_slice,
-            tokenizer=tokenizers.source,
-            length=require_length(max_length),
-        )
+        tokenizer = plan.tokenizers.source
+        return kind(plan.split.dataset, plan.examples, plan.rank_slice, tokenizer=tokenizer, length=plan.block_length)
 
     def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:
         """Return the task with its labels."""

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sightline.tasks.task import TEXTS, EvaluationOptions, RequestField, StudioView, Task, TaskSettings, require_length
+from sightline.tasks.task import TEXTS, BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import SAMPLE_TOKENS
 
 if TYPE_CHECKING:
     from sightline.data.corpora.records import Labels
     from sightline.data.corpora.settings import DataSettings
-    from sightline.data.datasets.batch_source import RankSlice, TextBatchSource
+    from sightline.data.datasets.batch_source import TextBatchSource
     from sightline.data.datasets.encoding import TextEncoder
-    from sightline.data.datasets.examples import Split, Tokenizers
+    from sightline.data.datasets.examples import Tokenizers
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
     from sightline.tasks.validation import Validation
@@ -47,26 +47,17 @@ class LanguageModel(Task):
 
         return TextEncoder(tokenizers.source, append_end=True)
 
-    def batch_source(
-        self,
-        settings: TaskSettings,  # noqa: ARG002
-        split: "Split",
-        rank_slice: "RankSlice",
-        *,
-        tokenizers: "Tokenizers",
-        max_length: int | None,
-        training: bool,
-    ) -> "TextBatchSource":
+    def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "TextBatchSource":  # noqa: ARG002
         """Return blocks of running text; in training they begin elsewhere in every epoch."""
         from sightline.data.datasets.batch_source import TextBatchSource
 
         return TextBatchSource(
-            split.dataset,
-            split.selected,
-            rank_slice,
-            tokenizer=tokenizers.source,
-            length=require_length(max_length),
-            random_offset=training,
+            plan.split.dataset,
+            plan.split.selected,
+            plan.rank_slice,
+            tokenizer=plan.tokenizers.source,
+            length=plan.block_length,
+            random_offset=plan.training,
         )
 
     def validate(self, validation: "Validation") -> "ValidationResult":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
 from sightline.errors import InputError, SettingsError
-from sightline.tasks.task import TEXTS, EvaluationOptions, RequestField, StudioView, Task, TaskSettings, require_length
+from sightline.tasks.task import TEXTS, BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sightline.data.corpora.corpus import Corpus
     from sightline.data.corpora.records import Labels
     from sightline.data.corpora.settings import DataSettings, Part
-    from sightline.data.datasets.batch_source import BatchSource, RankSlice
+    from sightline.data.datasets.batch_source import BatchSource
     from sightline.data.datasets.encoded_dataset import EncodedDataset
     from sightline.data.datasets.encoding import TextEncoder
     from sightline.data.datasets.examples import Split, Tokenizers
@@ -80,16 +80,7 @@ class MaskedLanguageModel(Task):
             return super().hold_out(settings, dataset, seed=seed)
         return hold_out_line_groups(np.asarray(dataset.labels), seed=seed)
 
-    def batch_source(
-        self,
-        settings: TaskSettings,
-        split: "Split",
-        rank_slice: "RankSlice",
-        *,
-        tokenizers: "Tokenizers",
-        max_length: int | None,
-        training: bool,  # noqa: ARG002
-    ) -> "BatchSource":
+    def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "BatchSource":
         """Return masked blocks of text, or masked pairs of sentences."""
         import numpy as np
 
@@ -97,18 +88,17 @@ class MaskedLanguageModel(Task):
         from sightline.data.datasets.masking import Masker
         from sightline.data.datasets.splits import group_lines
 
-        length, tokenizer = require_length(max_length), tokenizers.source
-        masker = Masker(tokenizer, settings.masking, seed=rank_slice.seed)
+        dataset, tokenizer = plan.split.dataset, plan.tokenizers.source
+        masker, length = Masker(tokenizer, settings.masking, seed=plan.rank_slice.seed), plan.block_length
         if not uses_nsp(settings):
             return MaskedBatchSource(
-                split.dataset, split.selected, rank_slice, tokenizer=tokenizer, masker=masker, length=length
+                dataset, plan.split.selected, plan.rank_slice, tokenizer=tokenizer, masker=masker, length=length
             )
-        examples = np.flatnonzero(split.selected)
         return SentencePairBatchSource(
-            split.dataset,
-            examples,
-            rank_slice,
-            documents=group_lines(np.asarray(split.dataset.labels))[examples],
+            dataset,
+            plan.examples,
+            plan.rank_slice,
+            documents=group_lines(np.asarray(dataset.labels))[plan.examples],
             tokenizer=tokenizer,
             masker=masker,
             length=length,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sightline.errors import SettingsError
-from sightline.tasks.task import Task, TaskSettings
+from sightline.tasks.task import BatchPlan, Task, TaskSettings
 
 if TYPE_CHECKING:
     from sightline.data.corpora.records import Labels
-    from sightline.data.datasets.batch_source import PairBatchSource, RankSlice
+    from sightline.data.datasets.batch_source import PairBatchSource
     from sightline.data.datasets.encoding import PairEncoder
-    from sightline.data.datasets.examples import Split, Tokenizers
+    from sightline.data.datasets.examples import Tokenizers
     from sightline.tasks.validation import Validation
 
 
@@ -35,23 +35,12 @@ class PairTask(Task):
             tokenizers.source, tokenizers.target, tags={name: id_ for name, id_ in tags.items() if id_ is not None}
         )
 
-    def batch_source(
-        self,
-        settings: TaskSettings,  # noqa: ARG002
-        split: "Split",
-        rank_slice: "RankSlice",
-        *,
-        tokenizers: "Tokenizers",
-        max_length: int | None,  # noqa: ARG002 - `data.max_length` has dropped what is too long
-        training: bool,  # noqa: ARG002
-    ) -> "PairBatchSource":
-        """Return batches of pairs of similar length."""
-        import numpy as np
-
+    def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "PairBatchSource":  # noqa: ARG002
+        """Return batches of pairs of similar length; `data.max_length` has dropped those that are too long."""
         from sightline.data.datasets.batch_source import PairBatchSource
 
-        examples = np.flatnonzero(split.selected)
-        return PairBatchSource(split.dataset, examples, rank_slice, source=tokenizers.source, target=tokenizers.output)
+        source, target = plan.tokenizers.source, plan.tokenizers.output
+        return PairBatchSource(plan.split.dataset, plan.examples, plan.rank_slice, source=source, target=target)
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,33 @@ class TaskSettings:
 
 
 @dataclass(frozen=True)
+class BatchPlan:
+    """What batches are made of, and for which model."""
+
+    split: "Split"
+    rank_slice: "RankSlice"
+    tokenizers: "Tokenizers"
+    max_length: int | None
+    """That of the model."""
+    training: bool = True
+    """False for validation, whose batches are the same in every epoch."""
+
+    @property
+    def examples(self) -> "NDArray[np.int64]":
+        """The numbers of the selected examples."""
+        import numpy as np
+
+        return np.flatnonzero(self.split.selected)
+
+    @property
+    def block_length(self) -> int:
+        """The maximum length of a model that reads text in blocks of it."""
+        if self.max_length is None:
+            raise SettingsError("model.max_length must be set: this task cuts text into blocks of that length")
+        return self.max_length
+
+
+@dataclass(frozen=True)
 class EvaluationOptions:
     """How to score a model, where the task has a choice."""
 
@@ -169,17 +196,8 @@ class Task:
 
         return hold_out(dataset.keys, seed=seed)
 
-    def batch_source(
-        self,
-        settings: TaskSettings,
-        split: "Split",
-        rank_slice: "RankSlice",
-        *,
-        tokenizers: "Tokenizers",
-        max_length: int | None,
-        training: bool,
-    ) -> "BatchSource":
-        """Return the batches of a split; `max_length` is that of the model."""
+    def batch_source(self, settings: TaskSettings, plan: "BatchPlan") -> "BatchSource":
+        """Return the batches of a split."""
         raise NotImplementedError
 
     # The model
@@ -268,10 +286,3 @@ class Task:
         """Create the job of generating the text for one input; None if there is nothing to generate."""
         job: GenerationJob | None = pipeline.create_job(given, settings, **options)
         return job
-
-
-def require_length(max_length: int | None) -> int:
-    """Return the maximum length of a model that cuts text into blocks of it."""
-    if max_length is None:
-        raise SettingsError("model.max_length must be set: this task cuts text into blocks of that length")
-    return max_length
