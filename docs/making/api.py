@@ -112,10 +112,24 @@ def signature_of(thing: Any) -> str:
 
 
 def plain_type(kind: Any) -> str:
-    """Return a type as it is written: without module names and quotes."""
+    """Return a type as it is written: without module names and quotes, the same in every version of Python."""
     text = kind.__name__ if isinstance(kind, type) else str(kind)
     text = re.sub(r"\b(?:[a-z_][a-z_0-9]*\.)+([A-Za-z_])", r"\1", text)
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text).replace("NoneType", "None")
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text).replace("NoneType", "None")
+    while (start := text.find("Optional[")) >= 0:
+        end = closing_bracket(text, start + len("Optional"))
+        text = f"{text[:start]}{text[start + len('Optional[') : end]} | None{text[end + 1 :]}"
+    return text
+
+
+def closing_bracket(text: str, start: int) -> int:
+    """Return where the bracket that opens at `start` closes."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"[": 1, "]": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    raise ValueError(text)
 
 
 def docstring_of(thing: Any) -> str:
