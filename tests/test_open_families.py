@@ -126,7 +126,8 @@ def test_family_is_traced_by_what_it_names(run, monkeypatch):
     assert (trace.family, trace.target.text) == ("bigram", " five six seven eight nine ten")
     assert trace.logit_lens is None
     with monkeypatch.context() as patch:
-        patch.setitem(passes.POINTS, BigramConfig, lambda work: {"pair": (work.n_rows, work.model.config.d_model)})
+        patch.setattr(passes, "POINTS", dict(passes.POINTS))
+        passes.register_points(BigramConfig, lambda work: {"pair": (work.n_rows, work.model.config.d_model)})
         trace = model.trace("three four", activations=("pair",))
     assert trace.activations["pair"].shape == (len(trace.inputs.tokens), 24)
 

@@ -21,10 +21,10 @@ test keeps it up to date.
 ```python
 import sightline
 
-model = sightline.load("runs/en-de")        # the pipeline for the model's task
+model = sightline.load("runs/en-de")  # the pipeline for the model's task
 model.translate(["How are you?"])
 sightline.evaluate(model, source="test.en", target="test.de")
-model.trace("How are you?")                 # what the model did; draws itself in a notebook
+model.trace("How are you?")  # what the model did; draws itself in a notebook
 ```
 """
 
