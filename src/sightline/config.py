@@ -62,10 +62,8 @@ def convert(value: object, kind: Any) -> Any:
         return value if value in arguments else refuse(value, one_of(arguments, value))
     if origin in (Union, types.UnionType):
         return None if value is None else convert(value, next(a for a in arguments if a is not type(None)))
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            refuse(value, "a list")
-        return tuple(convert(item, arguments[0]) for item in cast("Iterable[object]", value))
+    if origin in (tuple, Mapping) or dataclasses.is_dataclass(kind):
+        return convert_collection(value, kind)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < 1 << 53 else refuse(value, "a number of ordinary size")
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -74,6 +72,22 @@ def convert(value: object, kind: Any) -> Any:
     if kind is float and not math.isfinite(cast("float", value)):
         refuse(value, "a finite number")
     return value
+
+
+def convert_collection(value: object, kind: Any) -> Any:
+    """Return `value` as a tuple, a mapping from names, or a settings dataclass."""
+    arguments = get_args(kind)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            refuse(value, "a list")
+        return tuple(convert(item, arguments[0]) for item in value)
+    if not arguments and isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        refuse(value, "an object")
+    if arguments:
+        return {key: convert(item, arguments[1]) for key, item in value.items()}
+    return from_mapping(kind, value, where="entry")
 
 
 def refuse(value: object, allowed: str) -> NoReturn:

@@ -6,11 +6,20 @@ from pathlib import Path
 import pytest
 
 from sightline.bundle import Bundle, TaskConfig, load, save
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.errors import ModelFileError
 
 from .tiny import TOKENIZER, tiny_model
 
-FILES = ("config.json", "tokenizer.json", "generation.json", "model.safetensors", "words.txt", "target_tokenizer.json")
+FILES = (
+    "config.json",
+    "tokenizer.json",
+    "generation.json",
+    "model.safetensors",
+    "words.txt",
+    "target_tokenizer.json",
+    "training.json",
+)
 INSERTIONS = (
     b'"',
     b"{",
@@ -83,7 +92,14 @@ def full_folder(tmp_path) -> Path:
     model = tiny_model("transformer", target_vocab_size=TOKENIZER.vocab_size, tie_embeddings=False)
     task_config = TaskConfig("translation")
     save(
-        Bundle(model, TOKENIZER, task_config=task_config, target_tokenizer=TOKENIZER, words=("the", "cat")),
+        Bundle(
+            model,
+            TOKENIZER,
+            task_config=task_config,
+            target_tokenizer=TOKENIZER,
+            words=("the", "cat"),
+            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}),
+        ),
         tmp_path / "full",
     )
     return tmp_path / "full"

@@ -6,10 +6,12 @@
     target_tokenizer.json   the target tokenizer of models with two vocabularies (absent in all others)
     generation.json         format, and default decoding settings of this model (optional)
     words.txt               whole words of the training text, most frequent first (optional)
+    training.json           format, and what is known about the training: data, scores (optional)
     README.md               the model card
 
-In this package: `folder` saves and loads, `contents` is the bundle in memory, `manifest` reads and writes config.json
-and generation.json, `weights` reads and writes safetensors, `migration` reads what older versions wrote.
+In this package: `folder` saves and loads, `contents` is the bundle in memory, `manifest` reads and writes the files
+config.json, generation.json and training.json (`training_facts`), `weights` reads and writes safetensors, `migration`
+reads what older versions wrote.
 
 A run folder can be given in place of its `model` folder. `save` is atomic. `load` is safe with untrusted files: it
 executes nothing, refuses anything but a model with a one-line message, and validates headers before reading weights.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sightline import __version__
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.config import Checks
 from sightline.data.corpora.records import MAX_LABELS
 from sightline.data.tokenizers import Tokenizer, tag_token
@@ -73,6 +74,8 @@ class Bundle:
 
     For features that need words, such as nearest neighbors, where the model only knows subwords.
     """
+    training: TrainingFacts = field(default_factory=TrainingFacts)
+    """What is known about the training of the model."""
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,13 @@ from sightline.bundle.manifest import (
     Manifest,
     format_generation,
     format_manifest,
+    format_training_facts,
     read_generation,
     read_manifest,
+    read_training_facts,
     shorten,
 )
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.config import to_mapping
 from sightline.data.tokenizers import Tokenizer
 from sightline.decoding.settings import DecodingSettings
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 FILE_NAMES = (
     "config.json", "model.safetensors", "tokenizer.json", "target_tokenizer.json", "generation.json", "words.txt",
-    "README.md",
+    "training.json", "README.md",
 )  # fmt: skip
 
 MAX_TOKENIZER_BYTES = 40_000_000
@@ -75,8 +78,13 @@ def load(folder: Path | str, *, device: "torch.device | str" = "cpu") -> Bundle:
         for name, reason in find_mismatches(metadata):
             raise ModelFileError(folder / name, reason)
         words = read_words_file(files.get("words.txt"), folder / "words.txt")
+        training = TrainingFacts()
+        if "training.json" in data:
+            training = read_training_facts(data["training.json"], folder / "training.json")
         model = read_model(manifest.config, files["model.safetensors"], folder / "model.safetensors", device=device)
-    return Bundle(model, tokenizer, generation, card, manifest.version, manifest.task_config, target_tokenizer, words)
+    return Bundle(
+        model, tokenizer, generation, card, manifest.version, manifest.task_config, target_tokenizer, words, training
+    )
 
 
 def find_model_folder(folder: Path) -> Path:
@@ -211,6 +219,8 @@ def format_files(bundle: Bundle) -> dict[str, str]:
     }
     if bundle.words:
         texts["words.txt"] = format_words(bundle.words)
+    if bundle.training != TrainingFacts():
+        texts["training.json"] = format_training_facts(bundle.training)
     return texts | {name: tokenizer.to_json() for name, tokenizer in tokenizers.items() if tokenizer}
 
 

@@ -1,4 +1,4 @@
-"""Read and write config.json and generation.json: versioned, and validated down to the last key."""
+"""Read and write config.json, generation.json and training.json: versioned, and validated down to the last key."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 from sightline import __version__
 from sightline.bundle.contents import TaskConfig
 from sightline.bundle.migration import migrate_config, migrate_generation
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.config import from_mapping, to_mapping, unknown_name
 from sightline.data.corpora.records import MAX_LABELS
 from sightline.decoding.settings import DecodingSettings
@@ -107,6 +108,22 @@ def read_generation(data: bytes, path: Path) -> DecodingSettings:
 def format_generation(settings: DecodingSettings) -> str:
     """Return the text of generation.json."""
     return to_json({"format": FORMAT, **to_mapping(settings)})
+
+
+def read_training_facts(data: bytes, path: Path) -> TrainingFacts:
+    """Read training.json."""
+    entries = read_entries(data, path, migrate=dict)
+    del entries["format"]
+    check_bounds(entries, path)
+    try:
+        return from_mapping(TrainingFacts, entries, where="training", what="entry")
+    except SettingsError as error:
+        raise ModelFileError(path, shorten(str(error))) from None
+
+
+def format_training_facts(facts: TrainingFacts) -> str:
+    """Return the text of training.json."""
+    return to_json({"format": FORMAT, **to_mapping(facts)})
 
 
 def read_entries(

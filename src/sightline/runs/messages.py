@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
@@ -127,8 +128,7 @@ def card_sections(
     samples: Sequence[Sample],
 ) -> dict[str, str]:
     """Return the sections of the model card about the run."""
-    data = examples.data
-    names = [Path(name).name for name in (data.train, data.train_target) if name]
+    data, names = examples.data, training_file_names(examples)
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
         "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
@@ -147,6 +147,25 @@ def card_sections(
         lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
         sections["Samples"] = "\n".join(f"- `{a}` → `{b}` (reference: `{c}`)" for a, b, c in lines)
     return sections
+
+
+def training_file_names(examples: Examples) -> tuple[str, ...]:
+    """Return the names of the training files, without their folders."""
+    return tuple(Path(name).name for name in (examples.data.train, examples.data.train_target) if name)
+
+
+def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> TrainingFacts:
+    """Return what the model folder records about the run, for programs."""
+    return TrainingFacts(
+        files=training_file_names(examples),
+        n_examples=int(examples.train.selected.sum()),
+        n_validation=int(examples.valid.selected.sum()),
+        scores={
+            name: float(value)
+            for name, value in scores.items()
+            if isinstance(value, int | float) and math.isfinite(value)
+        },
+    )
 
 
 def describe_languages(languages: Sequence[str]) -> str:

@@ -14,7 +14,13 @@ from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
-from sightline.runs.messages import card_sections, log_estimate, log_introduction, log_summary
+from sightline.runs.messages import (
+    card_sections,
+    collect_training_facts,
+    log_estimate,
+    log_introduction,
+    log_summary,
+)
 from sightline.runs.prepare import PreparedRun, prepare
 from sightline.runs.recipe import Recipe, apply_overrides, build_recipe, list_recipes, read_recipe
 from sightline.runs.run_record import (
@@ -274,7 +280,9 @@ def build_trainer_context(
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
     """Save the current model with its card."""
     sections = card_sections(run.recipe, run.examples, run.settings, run.state.progress, scores, result.samples)
-    bundle.save(replace(run.bundle, card=build_card(run, run.state.model, sections)), folder / MODEL)
+    facts = collect_training_facts(run.examples, scores)
+    saved = replace(run.bundle, card=build_card(run, run.state.model, sections), training=facts)
+    bundle.save(saved, folder / MODEL)
 
 
 def build_card(run: PreparedRun, model: Model, sections: Mapping[str, str]) -> str:
@@ -296,5 +304,7 @@ def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[
             sections = card_sections(
                 run.recipe, run.examples, run.settings, run.state.progress, scores, final_scores[1]
             )
-            bundle.save(replace(saved, card=build_card(run, saved.model, sections)), folder / MODEL)
+            facts = collect_training_facts(run.examples, scores)
+            card = build_card(run, saved.model, sections)
+            bundle.save(replace(saved, card=card, training=facts), folder / MODEL)
     return scores

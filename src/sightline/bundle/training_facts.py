@@ -1,0 +1,37 @@
+"""training.json: what training leaves behind for the users of a model, as data that programs can read.
+
+The model card says the same to people. Every fact is optional: folders of other origin, or written before a fact was
+recorded, lack it, and code that asks for one must do without.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sightline.config import Checks
+
+MAX_TEXTS = 1_000
+MAX_TEXT_LENGTH = 2_000
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What is known about the training of a model."""
+
+    files: tuple[str, ...] = ()
+    """Names of the training files, without their folders."""
+    n_examples: int | None = None
+    n_validation: int | None = None
+    """Number of validation examples, which the model was not trained on."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Scores on the validation set, by name."""
+
+    def __post_init__(self) -> None:
+        checks = Checks()
+        checks.types_of(self)
+        texts = (*self.files, *self.scores)
+        checks.that(len(texts) <= MAX_TEXTS, f"{len(texts):,} texts are more than {MAX_TEXTS:,}")
+        length = max(map(len, texts), default=0)
+        checks.that(length <= MAX_TEXT_LENGTH, f"a text has {length:,} characters, more than {MAX_TEXT_LENGTH:,}")
+        for name in ("n_examples", "n_validation"):
+            checks.between(0, 1 << 53, **{name: getattr(self, name) or 0})
+        checks.done()

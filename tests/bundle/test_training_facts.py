@@ -1,0 +1,42 @@
+"""training.json: what training leaves behind for programs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sightline.bundle import load, save
+from sightline.bundle.training_facts import MAX_TEXT_LENGTH, TrainingFacts
+from sightline.errors import ModelFileError
+
+FACTS = TrainingFacts(files=("pairs.tsv",), n_examples=20, n_validation=3, scores={"bleu": 12.5, "chrf": 40.0})
+
+
+def test_facts_come_back(bundle, tmp_path):
+    save(replace(bundle, training=FACTS), tmp_path / "model")
+    assert load(tmp_path / "model").training == FACTS
+
+
+def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
+    save(replace(bundle, training=TrainingFacts()), tmp_path / "model")
+    assert not (tmp_path / "model/training.json").exists()
+    assert load(tmp_path / "model").training == TrainingFacts()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"scores": {"bleu": "high"}}, "'high' is not a number"),
+        ({"scores": [1]}, "is not an object"),
+        ({"files": "pairs.tsv"}, "is not a list"),
+        ({"n_examples": -1}, "n_examples must be between 0"),
+        ({"score": {}}, "did you mean 'scores'"),
+        ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
+    ],
+)
+def test_damaged_facts_are_refused_in_one_line(bundle, tmp_path, change, reason):
+    save(replace(bundle, training=FACTS), tmp_path / "model")
+    path = tmp_path / "model/training.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ModelFileError, match=reason):
+        load(tmp_path / "model")
