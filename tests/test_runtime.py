@@ -187,3 +187,41 @@ def test_default_device_is_what_auto_means(machine):
 def test_sums_have_as_many_bits_as_the_device():
     assert runtime.widest_float(torch.device("cpu")) == runtime.widest_float(torch.device("cuda")) == torch.float64
     assert runtime.widest_float(torch.device("mps")) == torch.float32
+
+
+SPINNING = """
+import os, sys
+import sightline
+from sightline.cli.main import main
+before = os.environ.get("GOMP_SPINCOUNT")
+{call}
+print(before, os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "expected"),
+    [
+        ("sightline.load", {}, "None 5000 None"),
+        ("main(['info', 'nothing'])", {}, "None 5000 None"),
+        ("main(['train', '--list'])", {}, "None 1000 None"),
+        ("main(['train', '--list'])", {"GOMP_SPINCOUNT": "77"}, "77 77 None"),
+        ("main(['train', '--list'])", {"OMP_WAIT_POLICY": "ACTIVE"}, "None None ACTIVE"),
+    ],
+)
+def test_spinning_is_bounded_before_torch_is_loaded_unless_the_user_has_set_it(call, given, expected):
+    environment = {k: v for k, v in os.environ.items() if k not in runtime.SPINNING}
+    program = [sys.executable, "-c", SPINNING.format(call=call)]
+    ran = subprocess.run(program, check=True, capture_output=True, text=True, env={**environment, **given})
+    assert ran.stdout.splitlines()[-1] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000\n", None), ("150000 100000\n", 1), ("400000 100000\n", 4), ("", None)]
+)
+def test_threads_stay_within_the_limit_of_a_container(text, cores, tmp_path, monkeypatch):
+    (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr(runtime, "CPU_MAX", tmp_path / "cpu.max")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    assert runtime.cpu_quota() == cores
+    assert runtime.choose_num_threads() == (cores or 8)

@@ -11,8 +11,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -23,6 +24,42 @@ if TYPE_CHECKING:
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 """Environment variables that torch and tokenizers read when first imported."""
+
+
+SPINNING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+"""Environment variables that bound how long the threads of GNU's OpenMP, which torch comes with, wait actively."""
+SPIN_COUNT, TRAINING_SPIN_COUNT = 5000, 1000
+"""Long enough for the next operation, short enough for a neighbor: generating has longer pauses between operations.
+
+Measured alone and beside a busy process, in docs/log.md."""
+
+
+def limit_spinning(count: int = SPIN_COUNT) -> None:
+    """Let idle threads of torch give up their core soon; call it before torch is imported, after that it does nothing.
+
+    By default they spin between two operations, which is fine on an idle machine. Beside another busy process, each
+    operation then waits until the system has stopped a spinning thread.
+    """
+    if not any(name in os.environ for name in SPINNING):
+        os.environ[SPINNING[0]] = str(count)
+
+
+def choose_num_threads() -> int:
+    """Return how many threads to train with: those set for torch, by default its cores, within a container's limit."""
+    import torch
+
+    return max(1, min(torch.get_num_threads(), cpu_quota() or torch.get_num_threads()))
+
+
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+
+
+def cpu_quota() -> int | None:
+    """Return how many cores a container may use at a time, None if it is not limited."""
+    with suppress(OSError, ValueError):
+        quota, period = CPU_MAX.read_text().split()
+        return max(1, int(quota) // int(period))
+    return None
 
 
 def set_num_threads(count: int) -> None:
@@ -57,6 +94,7 @@ LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE = "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WO
 @dataclass
 class _Defaults:
     device: DeviceName = "auto"
+    threads: int | None = None
 
 
 _defaults = _Defaults()
@@ -67,14 +105,25 @@ def set_default_device(name: DeviceName) -> None:
     _defaults.device = name
 
 
+def set_default_threads(count: int) -> None:
+    """Set the number of threads of this process, as the command line's --threads does."""
+    _defaults.threads = count
+    set_num_threads(count)
+
+
+def default_threads() -> int | None:
+    """Return what `set_default_threads` has set."""
+    return _defaults.threads
+
+
 @contextmanager
-def keep_default_device() -> Iterator[None]:
-    """Restore what `auto` means when a command ends: a program may call several."""
-    before = _defaults.device
+def keep_defaults() -> Iterator[None]:
+    """Restore the defaults when a command ends: a program may call several."""
+    before = replace(_defaults)
     try:
         yield
     finally:
-        _defaults.device = before
+        _defaults.device, _defaults.threads = before.device, before.threads
 
 
 def choose_device(wanted: str = "auto") -> "torch.device":
@@ -225,6 +274,7 @@ def lazy_exports(
     def get(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        limit_spinning()  # the module may import torch
         return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
 
     def list_names() -> list[str]:

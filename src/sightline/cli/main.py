@@ -34,7 +34,15 @@ from sightline.cli.train import train
 from sightline.cli.translate import translate
 from sightline.errors import InputError, RefusedError, SightlineError
 from sightline.renames import OPTIONS
-from sightline.runtime import DeviceName, keep_default_device, set_default_device, set_num_threads
+from sightline.runtime import (
+    SPIN_COUNT,
+    TRAINING_SPIN_COUNT,
+    DeviceName,
+    keep_defaults,
+    limit_spinning,
+    set_default_device,
+    set_default_threads,
+)
 
 OTHER_COMMANDS = "Commands"
 """Heading of commands without one."""
@@ -82,6 +90,7 @@ for section, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=section)(command)
 app.add_typer(bench, name="bench", rich_help_panel=INSPECT)
+TRAINING_COMMANDS = {command.__name__ for command in (demo, train)}
 
 
 def print_version(wanted: bool) -> bool:
@@ -111,7 +120,7 @@ def common_options(
 ) -> None:
     """Build, train, run and see through Transformers."""
     if threads is not None:
-        set_num_threads(threads)
+        set_default_threads(threads)
     if device != "auto":
         set_default_device(device)
 
@@ -119,8 +128,9 @@ def common_options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    limit_spinning(TRAINING_SPIN_COUNT if TRAINING_COMMANDS & set(given) else SPIN_COUNT)  # before torch is imported
     try:
-        with keep_default_device():
+        with keep_defaults():
             run(given)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 0
