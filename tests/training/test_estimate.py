@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 def tried(state: TrainingState, family: str = "gpt", **changes) -> Estimate:
     batches = [small_batch(family), small_batch(family, length=7)]
-    asked = {"n_updates": 10, "gradient_accumulation": 1, **changes}
+    asked = {"gradient_accumulation": 1, **changes}
     return estimate(state.model, batches, total_loss, optimizer=state.optimizer, **asked)
 
 
@@ -64,7 +64,7 @@ def test_everything_is_put_back_when_the_trial_fails():
     with pytest.raises(MemoryError):
         estimate(
             state.model, [small_batch("gpt")], failing,
-            n_updates=1, gradient_accumulation=1, optimizer=state.optimizer,
+            gradient_accumulation=1, optimizer=state.optimizer,
         )  # fmt: skip
     assert fingerprint(state) == before
     assert not any(part.training for part in state.model.modules())
@@ -77,7 +77,7 @@ def test_gradient_that_is_not_finite_neither_spoils_the_weights_nor_saves_the_ti
     before = digest(state.model.parameters())
     estimate(
         state.model, [small_batch("gpt")], lambda model, batch: total_loss(model, batch) * float("inf"),
-        n_updates=1, gradient_accumulation=1, optimizer=state.optimizer,
+        gradient_accumulation=1, optimizer=state.optimizer,
     )  # fmt: skip
     assert digest(state.model.parameters()) == before
     assert updates
@@ -88,15 +88,9 @@ def test_time_is_that_of_all_batches_and_updates(monkeypatch):
     """On a clock that goes on by a second whenever it is read, everything takes one second."""
     seconds = iter(range(10_000))
     monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(seconds)))
-    found = tried(new_state(), n_updates=10, gradient_accumulation=3)
-    assert found.seconds == 10 * (3 + 1)
+    found = tried(new_state(), gradient_accumulation=3)
+    assert found.seconds_per_update == 3 + 1
     assert found.tokens_per_second == 3 * 15 / 4
-
-
-def test_time_of_a_run_without_a_known_end_is_not_said():
-    found = tried(new_state(), n_updates=None)
-    assert found.seconds is None
-    assert found.tokens_per_second > 0
 
 
 def test_parameters_are_counted_once_where_they_are_tied():
@@ -114,16 +108,25 @@ def test_what_is_set_aside_is_not_counted(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("found", "expected", "sentence"),
     [
-        (Estimate(1_620_000, 310_400_000, 160.2, 1e4), "1.6 M parameters, about 310 MB of memory, about 2 min 40 s"),
-        (Estimate(213_000_000, 4_260_000_000, None, 1e4), "213 M parameters, about 4.3 GB of memory"),
-        (Estimate(999, None, 0.1, 1e4), "999 parameters, about 1 s"),
-        (Estimate(1000, 3, 90_000, 1e4), "1.0 k parameters, about 1 MB of memory, about 1 d 1 h"),
+        (
+            Estimate(1_620_000, 310_400_000, 1.602, 1e4),
+            {"n_updates": 100},
+            "1.6 M parameters, about 310 MB of memory, about 2 min 40 s",
+        ),
+        (Estimate(213_000_000, 4_260_000_000, 1, 1e4), {}, "213 M parameters, about 4.3 GB of memory"),
+        (Estimate(999, None, 0.1, 1e4), {"n_updates": 1}, "999 parameters, about 1 s"),
+        (Estimate(1000, 3, 90, 1e4), {"n_updates": 1000}, "1.0 k parameters, about 1 MB of memory, about 1 d 1 h"),
+        (
+            Estimate(999, None, 0.1, 1e4),
+            {"n_updates": 8900, "max_minutes": 15.0},
+            "999 parameters, about 8,900 updates in at most 15 min",
+        ),
     ],
 )
-def test_estimate_is_said_in_a_sentence(found, sentence):
-    assert found.describe() == sentence
+def test_estimate_is_said_in_a_sentence(found, expected, sentence):
+    assert found.describe(**expected) == sentence
 
 
 @MAY_FORK
@@ -156,7 +159,7 @@ def test_peak_is_counted_from_the_trial_and_asked_when_all_is_in_memory(monkeypa
     monkeypatch.setattr(module, "reset_peak_memory", lambda device: events.append("forgotten"))
     monkeypatch.setattr(module, "peak_memory", asked)
     batches = [small_batch("gpt"), small_batch("gpt", length=7)]
-    estimate(state.model, batches, loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
+    estimate(state.model, batches, loss, gradient_accumulation=1, optimizer=state.optimizer)
     small, large = (batch.n_ids for batch in batches)
     assert events[:5] == ["forgotten", large, large, True, small]
 
@@ -172,7 +175,7 @@ state.ema = None
 ballast = torch.ones(90_000_000)  # reading the data took more than training will
 del ballast
 batch = small_batch("gpt", n_rows=8, length=60, words=30_000)
-found = estimate(state.model, [batch], total_loss, n_updates=1, gradient_accumulation=1, optimizer=state.optimizer)
+found = estimate(state.model, [batch], total_loss, gradient_accumulation=1, optimizer=state.optimizer)
 PROC_CLEAR_REFS.write_text("5")
 for step in range(1, 4):
     total_loss(state.model, batch).backward()

@@ -21,6 +21,7 @@ from sightline.training.optimizer import ExponentialMovingAverage, make_optimize
 from sightline.training.report import SilentReporter
 from sightline.training.settings import TrainingSettings
 from sightline.training.state import Progress, TrainingState
+from sightline.training.time_budget import Stopwatch, TimeBudget
 
 from .examples import TASKS, batch_source_of, model_for
 from .toy import fingerprint
@@ -64,7 +65,7 @@ def new_state(task: str, settings: TrainingSettings = SETTINGS) -> TrainingState
     return TrainingState(model, make_optimizer(model, settings), ema, Progress(seed=settings.seed))
 
 
-def make_context(folder, *, stop=None, losses=None, kept=None, rank=None) -> TrainerContext:
+def make_context(folder, *, stop=None, losses=None, kept=None, rank=None, budget=None, clock=None) -> TrainerContext:
     """Validations draw random numbers, which must change nothing."""
     metrics = MetricsFile(folder / METRICS)
 
@@ -80,17 +81,20 @@ def make_context(folder, *, stop=None, losses=None, kept=None, rank=None) -> Tra
         (lambda found: kept.append(found)) if kept is not None else (lambda found: None),
         rank or Rank(),
         StopRequest() if stop is None else stop,
+        budget or TimeBudget(SETTINGS),
+        clock or Stopwatch(),
     )
 
 
-def run(folder, task, settings=SETTINGS, *, stop_after=None, **options):
+def run(folder, task, settings=SETTINGS, *, stop_after=None, objective=None, **options):
     """Train from the last checkpoint of the folder, if there is one, as a run does."""
     folder.mkdir(exist_ok=True)
     state = new_state(task, settings)
     found = resume(state, folder / CHECKPOINTS)
     MetricsFile(folder / METRICS).truncate(state.progress.step if found else -1, validated=state.loop.validated_step)
     stop = None if stop_after is None else StopAfter(stop_after)
-    objective = Objective(0.1, r_drop=settings.r_drop)
+    objective = objective or Objective(0.1, r_drop=settings.r_drop)
+    options.setdefault("budget", TimeBudget(settings))
     stop_reason = train(state, batch_source_of(task), objective, settings, make_context(folder, stop=stop, **options))
     return state, stop_reason
 

@@ -95,13 +95,12 @@ def test_silent_reporter_keeps_everything():
 
 
 def test_plain_lines_show_everything_in_order():
-    stream, clock = io.StringIO(), Clock()
-    reporter = PlainReporter(stream, clock=clock)
+    stream = io.StringIO()
+    reporter = PlainReporter(stream)
     reporter.info("here we go")
     reporter.warn("careful")
     reporter.begin(total_steps=2400, step=1000)
-    clock.now += 125
-    reporter.tick(1200, loss=2.0, tokens_per_second=3000.0, learning_rate=1e-3)
+    reporter.tick(1200, loss=2.0, tokens_per_second=3000.0, learning_rate=1e-3, total_steps=2400, seconds_left=750.0)
     reporter.log(LOGGED)
     reporter.log_validation(VALIDATED, [SAMPLE, Sample("", "", "")])
     assert stream.getvalue().splitlines() == [
@@ -123,12 +122,13 @@ def test_skipped_updates_are_shown_if_there_are_any():
 
 
 def test_remaining_time_is_not_shown_if_unknown():
-    stream, clock = io.StringIO(), Clock()
-    reporter = PlainReporter(stream, clock=clock)
-    for total, first, step in ((None, 0, 5), (10, 5, 5), (10, 0, 10)):
-        reporter.begin(total_steps=total, step=first)
-        clock.now += 10
-        reporter.log({"step": step})
+    stream = io.StringIO()
+    reporter = PlainReporter(stream)
+    reporter.tick(3, loss=2.0, tokens_per_second=1.0, learning_rate=1e-3, total_steps=10, seconds_left=9)
+    reporter.begin(total_steps=10, step=5)  # another run
+    reporter.log({"step": 5})
+    reporter.tick(6, loss=2.0, tokens_per_second=1.0, learning_rate=1e-3)
+    reporter.log({"step": 6})
     assert "left" not in stream.getvalue()
 
 
@@ -140,11 +140,10 @@ def test_characters_that_an_encoding_lacks_are_escaped():
 
 
 def test_terminal_shows_messages_bar_metrics_and_sample():
-    reporter, stream, clock = drawn()
-    reporter.begin(total_steps=2400, step=0)
-    clock.now += 60
+    reporter, stream, _ = drawn()
+    reporter.begin(total_steps=1000, step=0)
     reporter.log(LOGGED)
-    reporter.tick(1200, loss=2.5, tokens_per_second=3410, learning_rate=1e-3)
+    reporter.tick(1200, loss=2.5, tokens_per_second=3410, learning_rate=1e-3, total_steps=2400, seconds_left=60)
     reporter.log_validation(VALIDATED, [SAMPLE])
     reporter.info("saved")
     last = stream.getvalue().rpartition("saved")[2]
@@ -171,7 +170,7 @@ def test_terminal_is_drawn_at_a_bounded_rate():
     reporter.begin(total_steps=10_000, step=0)
     for step in range(1, 10_001):
         clock.now += 0.0005
-        reporter.tick(step, loss=1.0, tokens_per_second=1.0, learning_rate=1.0)
+        reporter.tick(step, loss=1.0, tokens_per_second=1.0, learning_rate=1.0, total_steps=10_000)
     assert 30 <= stream.getvalue().count(" of 10,000") <= 50
     reporter.end()
 

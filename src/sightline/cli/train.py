@@ -22,6 +22,12 @@ def train(
         typer.Option(metavar="DIR", help="Run folder; default: runs/RECIPE, or RECIPE-2, … if that exists."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", help="Training time; replaces the length that the recipe sets (training.max_minutes=N)."
+        ),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the built-in recipes.")] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print every setting of the recipe with its value.")
@@ -37,13 +43,15 @@ def train(
     \b
     Examples:
       sightline train translation data.train=pairs.tsv
-      sightline train language-model data.train=book.txt training.max_minutes=20 --out runs/book
+      sightline train language-model data.train=book.txt --minutes 20 --out runs/book
       sightline train --show-config classification
       sightline train --resume --out runs/book
     """
     if recipe is not None and "=" in recipe:  # no recipe: the first argument is an override
         overrides = [recipe, *(overrides or [])]
         recipe = None
+    if minutes is not None:
+        overrides = [*(overrides or []), f"training.max_minutes={minutes:g}"]
     if list_:
         print_recipes()
     elif show_config:

@@ -44,6 +44,9 @@ MIN_BATCHES_PER_EPOCH = 40
 """With little data, batches are smaller, so that there are enough updates."""
 
 
+MAX_VALIDATIONS = 8
+"""Validations of a run of up to 8,000 updates; with a limit in minutes, at most about one a minute: they take time."""
+
 AUTO_MODEL = ("d_model", "n_heads", "d_ff", "n_layers", "n_encoder_layers", "n_decoder_layers")
 AUTO_TRAINING = (
     "batch_tokens", "max_steps", "warmup_steps", "learning_rate", "validate_every", "checkpoint_every", "log_every",
@@ -87,9 +90,18 @@ def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: Model
 
 
 def resolve_training_settings(
-    recipe: Recipe, dataset_size: DatasetSize, config: ModelConfig, *, n_batches: int
+    recipe: Recipe,
+    dataset_size: DatasetSize,
+    config: ModelConfig,
+    *,
+    n_batches: int,
+    planned_steps: int | None = None,
 ) -> TrainingSettings:
-    """Return the settings of the run, complete; `n_batches` is the number of batches per epoch."""
+    """Return the settings of the run, complete; `n_batches` is the number of batches per epoch.
+
+    Of a run with a limit in minutes, `planned_steps` is the number of updates that fit in; before it is known, what
+    depends on it is left as it is.
+    """
     given = dict(recipe.sections["training"])
     gradient_accumulation = given.get("gradient_accumulation", 1)
     updates = n_batches / (gradient_accumulation if isinstance(gradient_accumulation, int) else 1)
@@ -97,7 +109,9 @@ def resolve_training_settings(
         epochs = given.pop("max_epochs", None)
         if isinstance(epochs, int | float):
             given["max_steps"] = math.ceil(epochs * updates)
-        elif given.get("max_minutes") is None or given.get("schedule") in ("cosine", "linear"):
+        elif given.get("max_minutes") is not None:
+            given["max_steps"] = planned_steps
+        else:
             epochs_to_train = choose_size(recipe, dataset_size).training_tokens / max(1, dataset_size.n_tokens)
             given["max_steps"] = max(MIN_UPDATES, round(min(epochs_to_train, MAX_EPOCHS) * updates))
     given["batch_tokens"] = choose_batch_tokens(recipe, dataset_size, config)
@@ -107,8 +121,13 @@ def resolve_training_settings(
     if given.get("schedule", "noam") != "noam" and given.get("learning_rate") is None:
         scale = FINE_TUNING_RATIO if recipe.model.init_from else 1.0
         given["learning_rate"] = round(scale * 0.003 * 128 / config.d_model, 6)
+    steps = planned_steps or steps  # which may be fewer than the user's limit
     if isinstance(steps, int):
-        given.setdefault("validate_every", max(1, min(1000, steps // 8)))
+        minutes = given.get("max_minutes")
+        n_validations = (
+            max(2, min(MAX_VALIDATIONS, round(minutes))) if isinstance(minutes, int | float) else MAX_VALIDATIONS
+        )
+        given.setdefault("validate_every", max(1, min(1000, steps // n_validations)))
         given.setdefault("checkpoint_every", max(1, min(1000, steps // 8)))
         given.setdefault("log_every", max(1, min(50, steps // 40)))
     return from_mapping(TrainingSettings, given, where="training")

@@ -13,7 +13,6 @@ from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
 from sightline.runs.recipe import Recipe
-from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
@@ -46,29 +45,28 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
 
 
-def log_estimate(run: PreparedRun, rank: Rank, reporter: Reporter) -> None:
+def log_estimate(run: PreparedRun, trial: Estimate, total_steps: int | None, reporter: Reporter) -> None:
     """Print parameters, memory and time before the first step, and warnings about the settings."""
     settings, epoch = run.settings, run.batch_source.epoch(0)
-    steps = settings.max_steps
     if settings.max_epochs is not None:
-        steps = min(steps or MAX_STEPS, math.ceil(settings.max_epochs * len(epoch) / settings.gradient_accumulation))
-    if not rank.is_main:
-        return
+        total_steps = min(
+            total_steps or MAX_STEPS, math.ceil(settings.max_epochs * len(epoch) / settings.gradient_accumulation)
+        )
     facts = DataFacts(
         n_examples=run.dataset_size.n_examples,
         n_tokens=run.dataset_size.n_tokens,
         longest=run.dataset_size.max_length or run.state.model.config.max_length or 0,
         batches_per_epoch=len(epoch),
-        total_steps=steps,
+        total_steps=total_steps,
         vocab_size=run.state.model.config.vocab_size,
     )
     for warning in recipe_warnings(settings, run.state.model.config, facts=facts, device=run.state.device.type):
         reporter.warn(warning)
-    n_updates = None if steps is None else max(0, steps - run.state.progress.step)
-    reporter.info(run_trial(run, n_updates).describe())
+    n_updates = None if total_steps is None else max(0, total_steps - run.state.progress.step)
+    reporter.info(trial.describe(n_updates, max_minutes=settings.max_minutes))
 
 
-def run_trial(run: PreparedRun, n_updates: int | None) -> Estimate:
+def run_trial(run: PreparedRun) -> Estimate:
     """Measure a typical batch and the largest one."""
     epoch = run.batch_source.epoch(0)
     by_size = epoch.sizes.argsort()
@@ -81,7 +79,6 @@ def run_trial(run: PreparedRun, n_updates: int | None) -> Estimate:
         run.state.model,
         [epoch[int(by_size[len(epoch) // 2])], epoch[int(by_size[-1])]],
         loss,
-        n_updates=n_updates,
         gradient_accumulation=run.settings.gradient_accumulation,
         optimizer=run.state.optimizer,
     )

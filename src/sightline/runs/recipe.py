@@ -26,7 +26,7 @@ from sightline.errors import SettingsError
 from sightline.model.registry import FAMILIES, PRESETS
 from sightline.tasks.registry import TASKS, families_for
 from sightline.tasks.task import Task, TaskSettings
-from sightline.training.settings import TrainingSettings
+from sightline.training.settings import SCHEDULES_WITH_END, TrainingSettings
 
 Size = Literal["auto", "tiny", "small", "medium", "base"]
 
@@ -303,7 +303,7 @@ def placeholders_for(section: str, given: Mapping[str, object]) -> dict[str, obj
     """Return placeholders for the values of a section that are not known yet."""
     placeholders: dict[str, object] = dict(PLACEHOLDERS.get(section, {}))
     if section == "training" and "schedule" in given:
-        has_end = given["schedule"] in ("cosine", "linear")
+        has_end = given["schedule"] in SCHEDULES_WITH_END
         placeholders = {"max_epochs": 1.0} if has_end and not {"max_steps", "max_epochs"} & set(given) else {}
         if given["schedule"] != "noam":
             placeholders |= {"learning_rate": 0.001, "warmup_steps": 0}

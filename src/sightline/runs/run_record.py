@@ -4,11 +4,12 @@ recipe      as given, with overrides
 resolved    the complete settings that were used
 data        number of examples and tokens, and problems found in the files
 environment versions, threads, device
+plans       with a limit in minutes: which update was to be the last, as planned after which update (`time_budget`)
 outcome     why the run stopped, progress and scores of the best model (at the end)
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from typing import Any
 from sightline import __version__
 from sightline.bundle.manifest import FORMAT, read_entries, to_json
 from sightline.bundle.migration import migrate_run_record
-from sightline.config import to_mapping
+from sightline.config import from_mapping, to_mapping
 from sightline.data.corpora.settings import Part
 from sightline.data.datasets.encoded_dataset import content_hash
-from sightline.errors import ModelFileError, RefusedError, SightlineError
+from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.model.registry import FAMILIES
 from sightline.runs.folder import RUN_RECORD
 from sightline.runs.prepare import PreparedRun
@@ -27,6 +28,7 @@ from sightline.runs.recipe import SECTIONS
 from sightline.runs.show_config import defaults
 from sightline.storage import fsync, open_regular, read_limited
 from sightline.training.checkpoint import collect_environment
+from sightline.training.time_budget import Plan
 
 MAX_BYTES = 4 << 20
 
@@ -149,5 +151,19 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
         },
         "environment": collect_environment(run.state.model),
         "began": [*(before or {}).get("began", []), now()],
+        "plans": (before or {}).get("plans", []),
         "outcome": None,
     }
+
+
+def read_plans(record: Mapping[str, Any] | None, folder: Path) -> list[Plan]:
+    """Return the plans of a run with a limit in minutes."""
+    try:
+        return [from_mapping(Plan, entries, where="plans") for entries in (record or {}).get("plans", [])]
+    except (SettingsError, TypeError) as error:
+        raise ModelFileError(folder / RUN_RECORD, f"has invalid plans: {error}") from None
+
+
+def write_plans(folder: Path, plans: Sequence[Plan]) -> None:
+    """Write the plans of a run, before they are followed."""
+    write_run_record(folder, {**(read_run_record(folder) or {}), "plans": [to_mapping(plan) for plan in plans]})

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sightline.bundle import build_model_card
 from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
+from sightline.runs.autosize import resolve_training_settings
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
 from sightline.runs.messages import (
     card_sections,
@@ -20,6 +22,7 @@ from sightline.runs.messages import (
     log_estimate,
     log_introduction,
     log_summary,
+    run_trial,
 )
 from sightline.runs.prepare import PreparedRun, prepare
 from sightline.runs.recipe import Recipe, apply_overrides, build_recipe, list_recipes, read_recipe
@@ -28,7 +31,9 @@ from sightline.runs.run_record import (
     check_settings_match,
     find_recipe_entries,
     now,
+    read_plans,
     read_run_record,
+    write_plans,
     write_run_record,
 )
 from sightline.runtime import StopRequest, stop_on_signals
@@ -49,6 +54,7 @@ from sightline.training.metrics import (
 )
 from sightline.training.report import Reporter, Sample, SilentReporter
 from sightline.training.state import Metric
+from sightline.training.time_budget import Stopwatch, TimeBudget
 
 if TYPE_CHECKING:
     from sightline.tasks.loading import AnyPipeline
@@ -137,7 +143,31 @@ def resolve_recipe(
     else:
         found = read_recipe(recipe or "")
     found = found.with_values(overrides) if isinstance(overrides, Mapping) else apply_overrides(found, overrides)
+    found = give_minutes_precedence(found)
     return found if record is None else fill_from_resolved(found, record["resolved"]["training"]), folder
+
+
+LENGTHS = {"max_steps", "max_epochs", "warmup_steps"}
+"""Settings of [training] that describe a run of a certain length."""
+
+
+def give_minutes_precedence(recipe: Recipe) -> Recipe:
+    """Return the recipe without its own length if the user has set the minutes, and nothing else of it."""
+    if "training.max_minutes" not in recipe.overridden or {f"training.{name}" for name in LENGTHS} & recipe.overridden:
+        return recipe
+    training = {name: value for name, value in recipe.sections["training"].items() if name not in LENGTHS}
+    return replace(recipe, sections={**recipe.sections, "training": training})
+
+
+def choose_threads(recipe: Recipe) -> Recipe:
+    """Return the recipe with the number of threads; a resumed run keeps it, as last digits depend on it."""
+    training = recipe.sections["training"]
+    given = training.get("threads")
+    if given is None or "threads" in recipe.resolved:
+        chosen = runtime.default_threads() or given or runtime.choose_num_threads()
+        sections = {**recipe.sections, "training": {**training, "threads": chosen}}
+        return replace(recipe, sections=sections, resolved=recipe.resolved | {"threads"})
+    return recipe
 
 
 def fill_from_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
@@ -160,6 +190,7 @@ def run_training(
     tensorboard: bool,
 ) -> Result:
     """Prepare the run, print the introduction, train, and print the summary."""
+    recipe = choose_threads(recipe)
     configure_runtime(recipe)
     record = read_run_record(folder) if resume else None
     if not rank.is_main:
@@ -176,11 +207,11 @@ def run_training(
         rank.barrier()
     resumed = bool(resume and restore(run, folder, rank, reporter))
     compile_layers(run)
-    log_estimate(run, rank, reporter)
+    run, budget = plan_run(run, folder, rank, reporter)
     first = run.state.progress.step + 1 if resumed else 0
     # From here on there is something to save on a signal.
     with stop_on_signals() as stop, open_tensorboard(folder, wanted=tensorboard and rank.is_main, first=first) as board:
-        context = build_trainer_context(run, folder, rank, stop, reporter, board, first=first)
+        context = build_trainer_context(run, folder, rank, stop, reporter, board, budget, first=first)
         stop_reason = train_loop(run.state, run.batch_source, run.objective, run.settings, context)
     reporter.end()
     scores = collect_best_scores(run, folder, final=stop_reason != "signal") if rank.is_main else {}
@@ -229,6 +260,38 @@ def restore(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> b
     return True
 
 
+def plan_run(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> tuple[PreparedRun, TimeBudget]:
+    """Try a few batches, fit a run with a limit in minutes to it, and print what to expect.
+
+    The main rank measures and decides. How often such a run validates and saves depends on its number of updates: these
+    settings become part of run.json, too.
+    """
+    trial = run_trial(run) if rank.is_main else None
+    record, recipe, progress = read_run_record(folder), run.recipe, run.state.progress
+    given = {name for name in ("max_steps", "max_epochs") if recipe.sections["training"].get(name) is not None}
+    max_total = run.settings.max_steps if given - recipe.resolved else None
+    budget = TimeBudget(run.settings, read_plans(record, folder), max_total=max_total)
+    if budget.limit is not None:
+        [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)
+        if not budget.plans:
+            planned = budget.fit_steps(progress.step, progress.seconds, seconds)
+            n_batches = len(run.batch_source.epoch(0))
+            config = run.state.model.config
+            settings = resolve_training_settings(
+                recipe, run.dataset_size, config, n_batches=n_batches, planned_steps=planned
+            )
+            run = replace(run, settings=settings)
+            if rank.is_main and record is not None:
+                resolved = {**record["resolved"], "training": to_mapping(settings)}
+                write_run_record(folder, {**record, "resolved": resolved})
+        write = partial(write_plans, folder) if rank.is_main else None
+        budget = TimeBudget(run.settings, budget.plans, max_total=max_total, write=write)
+        budget.begin(progress.step, progress.seconds, seconds_per_update=seconds)
+    if trial is not None:
+        log_estimate(run, trial, budget.total_steps(progress.step), reporter)
+    return run, budget
+
+
 def compile_layers(run: PreparedRun) -> None:
     """Compile the layer stacks in place if the settings ask for it; weights and their names stay."""
     if run.settings.compile:
@@ -257,6 +320,7 @@ def build_trainer_context(
     stop: StopRequest,
     reporter: Reporter,
     board: TensorBoardWriter | None,
+    budget: TimeBudget,
     *,
     first: int,
 ) -> TrainerContext:
@@ -274,7 +338,8 @@ def build_trainer_context(
     def save_best(result: ValidationResult) -> None:
         save_model(run, folder, result, result.to_record())
 
-    return TrainerContext(folder, reporter, write_metrics, run.validator, save_best, rank, stop)
+    clock = Stopwatch(run.state.progress.seconds)
+    return TrainerContext(folder, reporter, write_metrics, run.validator, save_best, rank, stop, budget, clock)
 
 
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:

@@ -31,18 +31,23 @@ class Estimate:
     parameters: int
     memory_bytes: int | None
     """Peak of the whole process, without GPU memory; None if the system does not tell."""
-    seconds: float | int | None
-    """All updates, without validations and checkpoints; None if their number is not known."""
+    seconds_per_update: float | int
+    """Without validations and checkpoints."""
     tokens_per_second: float | int
     """Counting both sides of a pair, and padding."""
 
-    def describe(self) -> str:
-        """Return for example "1.6 M parameters, about 310 MB of memory, about 2 min 40 s"."""
+    def describe(self, n_updates: int | None = None, *, max_minutes: float | None = None) -> str:
+        """Return for example "1.6 M parameters, about 310 MB of memory, about 2 min 40 s".
+
+        The time is that of the updates, if their number is known, and not more than the limit of the run.
+        """
         parts = [f"{format_count(self.parameters)} parameters"]
         if self.memory_bytes is not None:
             parts.append(f"about {format_bytes(self.memory_bytes)} of memory")
-        if self.seconds is not None:
-            parts.append(f"about {format_duration(self.seconds)}")
+        if max_minutes is not None and n_updates is not None:
+            parts.append(f"about {n_updates:,} updates in at most {format_duration(60 * max_minutes)}")
+        elif n_updates is not None:
+            parts.append(f"about {format_duration(n_updates * self.seconds_per_update)}")
         return ", ".join(parts)
 
 
@@ -51,7 +56,6 @@ def estimate(
     batches: Sequence[Batch],
     loss: BatchLoss,
     *,
-    n_updates: int | None,
     gradient_accumulation: int,
     optimizer: Optimizer,
 ) -> Estimate:
@@ -67,7 +71,7 @@ def estimate(
     memory   = peak of the process, or of its GPU, during the trial, with weights, activations, gradients and optimizer
                state as in the run, and whatever else the process holds by now
              − what a resumed run has set aside for the trial: gradients and optimizer state
-    seconds  = n_updates · (gradient_accumulation · mean time of the typical batches + time of an update)
+    seconds  = gradient_accumulation · mean time of the typical batches + time of an update
     """
     typical, device = batches[:-1] or batches, next(model.parameters()).device
     with preserve_state(model, optimizer) as set_aside:
@@ -85,7 +89,7 @@ def estimate(
     return Estimate(
         parameters=sum(parameter.numel() for parameter in parameters),
         memory_bytes=None if peak is None else peak - set_aside,
-        seconds=None if n_updates is None else n_updates * one_update,
+        seconds_per_update=one_update,
         tokens_per_second=gradient_accumulation * statistics.mean(batch.n_ids for batch in typical) / one_update,
     )
 

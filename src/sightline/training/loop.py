@@ -5,7 +5,6 @@ It knows no task: the type of a batch decides the loss (`objective`). Everything
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,8 +22,9 @@ from sightline.training.metrics import ValidationResult
 from sightline.training.objective import Loss, Objective
 from sightline.training.report import Reporter, Sample
 from sightline.training.schedule import learning_rate
-from sightline.training.settings import TrainingSettings
+from sightline.training.settings import MAX_STEPS, TrainingSettings
 from sightline.training.state import Metric, Progress, RandomStates, TrainingState
+from sightline.training.time_budget import Stopwatch, TimeBudget
 
 StopReason = Literal["steps", "epochs", "minutes", "patience", "signal"]
 """Why a run stopped: a limit, early stopping, or a signal."""
@@ -46,6 +46,8 @@ class TrainerContext:
     """Called while the model holds the best weights so far."""
     rank: Rank
     stop: StopRequest
+    budget: TimeBudget
+    clock: Stopwatch
 
 
 def train(
@@ -56,20 +58,22 @@ def train(
     context: TrainerContext,
 ) -> StopReason:
     """Train from where the state is until a limit is reached; return which one."""
-    clock = Stopwatch(state.progress.seconds)
+    clock = context.clock
     epoch = batch_source.epoch(state.progress.epoch)
-    context.reporter.begin(total_steps=settings.max_steps, step=state.progress.step)
+    context.reporter.begin(total_steps=context.budget.total_steps(state.progress.step), step=state.progress.step)
     state.model.train()
     stopping = False
     while (stop_reason := find_stop_reason(state, settings, context, n_batches=len(epoch), stopping=stopping)) is None:
-        loss = forward_backward(state, epoch[state.progress.position], objective, settings)
+        batch = epoch[state.progress.position]
+        loss = forward_backward(state, batch, objective, settings)
         accumulate_loss(state, loss)
+        clock.count_batch(batch.n_tokens)
         state.progress = advance_progress(state.progress, n_batches=len(epoch))
         if state.progress.position == 0:
             epoch = batch_source.epoch(state.progress.epoch)
         if state.progress.accumulated == settings.gradient_accumulation:
-            stopping = update(state, settings, context, clock)
-            on_step_end(state, settings, context, clock, n_batches=len(epoch))
+            stopping = update(state, settings, context)
+            on_step_end(state, settings, context, n_batches=len(epoch))
     state.progress = replace(state.progress, seconds=clock.elapsed())
     if stop_reason != "signal" and state.loop.validated_step != state.progress.step:
         validate(state, settings, context)
@@ -89,17 +93,23 @@ def forward_backward(
     return loss
 
 
-def update(state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch") -> bool:
+def update(state: TrainingState, settings: TrainingSettings, context: TrainerContext) -> bool:
     """Update the weights with the mean gradient over all tokens since the last update, identically on all ranks.
 
     Return whether a rank was asked to stop: then all of them do.
     """
     step = state.progress.step + 1
     context.rank.sum_gradients(state.model.parameters())
-    tokens, stops = context.rank.sum(state.sums.pending_tokens, bool(context.stop))
+    planned = context.budget.review(state.progress.step, context.clock) if context.rank.is_main else 0
+    tokens, stops, total_steps, read = context.rank.sum(
+        state.sums.pending_tokens, bool(context.stop), planned, context.clock.pending_tokens
+    )
+    context.clock.count_update(int(read))
+    if total_steps:
+        adopt_plan(state, context, int(total_steps))
     gradients = [parameter.grad for _, parameter in state.optimizer.named_parameters() if parameter.grad is not None]
     torch._foreach_div_(gradients, max(tokens, 1.0))
-    rate = learning_rate(settings, step, d_model=state.model.config.d_model)
+    rate = learning_rate(settings, context.budget.schedule_step(step), d_model=state.model.config.d_model)
     result = state.optimizer.update(
         step, learning_rate=rate, grad_clip=settings.grad_clip, on_non_finite=settings.on_non_finite
     )
@@ -109,33 +119,44 @@ def update(state: TrainingState, settings: TrainingSettings, context: TrainerCon
     if result.problem:
         context.reporter.warn(result.problem)
     skipped = state.progress.skipped + bool(result.problem)
-    state.progress = replace(state.progress, step=step, accumulated=0, skipped=skipped, seconds=clock.elapsed())
+    state.progress = replace(state.progress, step=step, accumulated=0, skipped=skipped, seconds=context.clock.elapsed())
     state.loop = replace(state.loop, tokens=state.loop.tokens + int(tokens))
     state.sums = replace(state.sums, pending_tokens=0)
     state.metrics.update(learning_rate=rate, gradient_norm=result.gradient_norm)
     return stops > 0
 
 
-def on_step_end(
-    state: TrainingState, settings: TrainingSettings, context: TrainerContext, clock: "Stopwatch", *, n_batches: int
-) -> None:
+def adopt_plan(state: TrainingState, context: TrainerContext, total_steps: int) -> None:
+    """Change the last update, and tell; the main rank has decided so."""
+    progress, before = state.progress, context.budget.total_steps(state.progress.step)
+    context.budget.adopt(progress.step, progress.seconds, total_steps)
+    context.reporter.info(
+        f"step {progress.step:,}: the time allows {total_steps:,} updates, not {before:,}; the schedule is adapted"
+    )
+
+
+def on_step_end(state: TrainingState, settings: TrainingSettings, context: TrainerContext, *, n_batches: int) -> None:
     """Log, validate, and checkpoint when due; an improved model is checkpointed at once."""
-    step = state.progress.step
-    speed = clock.tokens_per_second(state.loop.tokens)
+    step, clock = state.progress.step, context.clock
+    speed = clock.tokens_per_second()
     tokens = state.sums.window_tokens
     context.reporter.tick(
         step,
         loss=state.sums.window_loss / tokens if tokens else math.nan,
         tokens_per_second=speed,
-        learning_rate=learning_rate(settings, step, d_model=state.model.config.d_model),
+        learning_rate=float(state.metrics["learning_rate"] or 0.0),
+        total_steps=context.budget.total_steps(step),
+        seconds_left=context.budget.seconds_left(step, clock),
     )
     if step % settings.log_every == 0:
         log(state, context, speed, n_batches=n_batches)
-    if settings.snapshots and snapshot_due(step) and context.rank.is_main:
-        save_snapshot(state.model, context.folder / SNAPSHOTS, step=step)
-    improved = step % settings.validate_every == 0 and validate(state, settings, context)
-    if improved or step % settings.checkpoint_every == 0:
-        checkpoint(state, settings, context)
+    validation_due, checkpoint_due = step % settings.validate_every == 0, step % settings.checkpoint_every == 0
+    with clock.pause(validation=validation_due):
+        if settings.snapshots and snapshot_due(step) and context.rank.is_main:
+            save_snapshot(state.model, context.folder / SNAPSHOTS, step=step)
+        improved = validation_due and validate(state, settings, context)
+        if improved or checkpoint_due:
+            checkpoint(state, settings, context)
 
 
 def log(state: TrainingState, context: TrainerContext, speed: float, *, n_batches: int) -> None:
@@ -205,7 +226,7 @@ def find_stop_reason(
 
     Several ranks stop together: `stopping` is what they agreed on at the last update.
     """
-    progress = state.progress
+    progress, budget = state.progress, context.budget
     if bool(context.stop) if context.rank.world_size == 1 else stopping:
         return "signal"
     if progress.accumulated:
@@ -213,11 +234,13 @@ def find_stop_reason(
     epochs = progress.epoch + progress.position / n_batches
     minutes = settings.max_minutes and context.rank.sum(progress.seconds / 60)[0] / context.rank.world_size
     limits: dict[StopReason, tuple[int | float | None, int | float | None]] = {
-        "steps": (progress.step, settings.max_steps),
+        "steps": (progress.step, settings.max_steps if budget.limit is None else budget.max_total),
         "epochs": (epochs, settings.max_epochs),
         "minutes": (minutes, settings.max_minutes),
         "patience": (state.loop.validations_without_improvement, settings.patience),
     }
+    if budget.limit is not None and progress.step >= (budget.total_steps(progress.step) or MAX_STEPS):
+        limits["minutes"] = (1, 1)  # as many updates as the time allows
     return next((name for name, (reached, limit) in limits.items() if limit and (reached or 0) >= limit), None)
 
 
@@ -248,21 +271,3 @@ def autocast(settings: TrainingSettings, state: TrainingState) -> AbstractContex
     if settings.precision == "float32":
         return nullcontext()
     return torch.autocast(state.device.type, dtype=torch.bfloat16)
-
-
-class Stopwatch:
-    """Training time over all resumes, and tokens per second over the last updates."""
-
-    def __init__(self, seconds: float) -> None:
-        self._before, self._start = seconds, time.monotonic()
-        self._marks: list[tuple[float, int]] = []
-
-    def elapsed(self) -> float:
-        """Return the seconds so far."""
-        return self._before + time.monotonic() - self._start
-
-    def tokens_per_second(self, tokens: int) -> float:
-        """Return the mean over the last updates, given the tokens so far."""
-        self._marks = [*self._marks[-20:], (time.monotonic(), tokens)]
-        (first, tokens_then), (last, tokens_now) = self._marks[0], self._marks[-1]
-        return (tokens_now - tokens_then) / (last - first) if last > first else 0.0

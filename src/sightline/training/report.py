@@ -53,8 +53,17 @@ class Reporter(Protocol):
     def begin(self, *, total_steps: int | None, step: int) -> None:
         """Begin to report progress, from `step` to the last step, if that is known."""
 
-    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
-        """Report an update."""
+    def tick(
+        self,
+        step: int,
+        *,
+        loss: float | int,
+        tokens_per_second: float | int,
+        learning_rate: float | int,
+        total_steps: int | None = None,
+        seconds_left: float | int | None = None,
+    ) -> None:
+        """Report an update, and what is known of the end of the run."""
 
     def log(self, record: Mapping[str, Metric]) -> None:
         """Report the means over the latest updates."""
@@ -102,6 +111,7 @@ class SilentReporter:
         self.validations: list[dict[str, Metric]] = []
         self.samples: list[Sample] = []
         self.steps: list[int] = []
+        self.total_steps: int | None = None
 
     def info(self, text: str) -> None:
         """Keep a message."""
@@ -121,9 +131,12 @@ class SilentReporter:
         loss: float | int,  # noqa: ARG002 - the records have it
         tokens_per_second: float | int,  # noqa: ARG002
         learning_rate: float | int,  # noqa: ARG002
+        total_steps: int | None = None,
+        seconds_left: float | int | None = None,  # noqa: ARG002
     ) -> None:
-        """Keep the number of the step."""
+        """Keep the number of the step, and of the last one."""
         self.steps.append(step)
+        self.total_steps = total_steps
 
     def log(self, record: Mapping[str, Metric]) -> None:
         """Keep a record."""
@@ -144,9 +157,9 @@ Clock = Callable[[], float]
 class PlainReporter:
     """Writes one line per message."""
 
-    def __init__(self, stream: Stream, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, stream: Stream) -> None:
         self.stream = SafeStream(stream)
-        self.eta = ETA(clock)
+        self.seconds_left: float | int | None = None
 
     def info(self, text: str) -> None:
         """Write a message."""
@@ -156,16 +169,26 @@ class PlainReporter:
         """Write a warning."""
         self._write(f"warning: {escape_control(text)}")
 
-    def begin(self, *, total_steps: int | None, step: int) -> None:
-        """Start the clock."""
-        self.eta.begin(total_steps=total_steps, step=step)
+    def begin(self, *, total_steps: int | None, step: int) -> None:  # noqa: ARG002
+        """Forget what an earlier run had left."""
+        self.seconds_left = None
 
-    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
-        """Write nothing: one line per update would be too many."""
+    def tick(
+        self,
+        step: int,  # noqa: ARG002 - a line per update would be too many
+        *,
+        loss: float | int,  # noqa: ARG002
+        tokens_per_second: float | int,  # noqa: ARG002
+        learning_rate: float | int,  # noqa: ARG002
+        total_steps: int | None = None,  # noqa: ARG002
+        seconds_left: float | int | None = None,
+    ) -> None:
+        """Keep the remaining time for the next line."""
+        self.seconds_left = seconds_left
 
     def log(self, record: Mapping[str, Metric]) -> None:
         """Write a line such as "step 1,200  epoch 3.4  loss 2.131  lr 1.2e-03  3,410 tokens/s  12 min left"."""
-        self._write("  ".join([*format_values(record), *self.eta.format_remaining(int(record.get("step") or 0))]))
+        self._write("  ".join([*format_values(record), *format_remaining(self.seconds_left)]))
 
     def log_validation(self, record: Mapping[str, Metric], samples: Sequence[Sample]) -> None:
         """Write a line of scores and the samples."""
@@ -199,7 +222,9 @@ class TerminalReporter:
         safe_stream = cast("TextIO", SafeStream(stream))
         self.console = Console(file=safe_stream, force_terminal=True, highlight=False, markup=False, emoji=False)
         self.live = Live(console=self.console, auto_refresh=False, redirect_stdout=False)
-        self.eta = ETA(clock)
+        self.clock = clock
+        self.total_steps: int | None = None
+        self.seconds_left: float | int | None = None
         self.values: dict[str, Metric] = {}
         self.sample: Sample | None = None
         self.last_draw = -math.inf
@@ -214,17 +239,27 @@ class TerminalReporter:
 
     def begin(self, *, total_steps: int | None, step: int) -> None:
         """Draw the bar."""
-        self.eta.begin(total_steps=total_steps, step=step)
+        self.total_steps, self.seconds_left = total_steps, None
         self.values = {"step": step}
         self.live.start()
         self.console.show_cursor(True)
         self._draw()
 
-    def tick(self, step: int, *, loss: float | int, tokens_per_second: float | int, learning_rate: float | int) -> None:
+    def tick(
+        self,
+        step: int,
+        *,
+        loss: float | int,
+        tokens_per_second: float | int,
+        learning_rate: float | int,
+        total_steps: int | None = None,
+        seconds_left: float | int | None = None,
+    ) -> None:
         """Redraw the bar, unless it was drawn a moment ago."""
+        self.total_steps, self.seconds_left = total_steps, seconds_left
         rates: dict[str, Metric] = {"learning_rate": learning_rate, "tokens_per_second": tokens_per_second}
         self.values |= {"step": step, "loss": loss, **rates}
-        if self.eta.clock() - self.last_draw >= 1 / REDRAWS_PER_SECOND:
+        if self.clock() - self.last_draw >= 1 / REDRAWS_PER_SECOND:
             self._draw()
 
     def log(self, record: Mapping[str, Metric]) -> None:
@@ -252,19 +287,19 @@ class TerminalReporter:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        step, total = int(self.values["step"] or 0), self.eta.total_steps
+        step, total = int(self.values["step"] or 0), self.total_steps
         if total:
             bar = Table.grid(padding=(0, 2), expand=True)
             bar.add_column(ratio=1)
             bar.add_column(no_wrap=True)
-            text = "  ".join([f"{step:,} of {total:,}", *self.eta.format_remaining(step)])
+            text = "  ".join([f"{step:,} of {total:,}", *format_remaining(self.seconds_left)])
             bar.add_row(ProgressBar(total=total, completed=min(step, total)), text)
             yield bar
 
     def _lines(self) -> Iterator["RenderableType"]:
         from rich.text import Text
 
-        shown = {name: value for name, value in self.values.items() if name != "step" or not self.eta.total_steps}
+        shown = {name: value for name, value in self.values.items() if name != "step" or not self.total_steps}
         yield Text("  ".join(format_values(shown)), no_wrap=True, overflow="ellipsis")
         for label, text in self.sample.parts() if self.sample else ():
             yield Text.assemble((f"{label:<9}  ", "dim"), text, no_wrap=True, overflow="ellipsis")
@@ -277,28 +312,7 @@ class TerminalReporter:
     def _draw(self) -> None:
         if self.live.is_started:
             self.live.update(self.render(), refresh=True)
-        self.last_draw = self.eta.clock()
-
-
-class ETA:
-    """Estimates the remaining time from the steps of this process, validations and checkpoints included."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.clock = clock
-        self.total_steps: int | None = None
-        self.first_step = 0
-        self.start = clock()
-
-    def begin(self, *, total_steps: int | None, step: int) -> None:
-        """Start the clock."""
-        self.total_steps, self.first_step, self.start = total_steps, step, self.clock()
-
-    def format_remaining(self, step: int) -> list[str]:
-        """Return the remaining time as text, or nothing if it cannot be known."""
-        done = step - self.first_step
-        if self.total_steps is None or done <= 0 or step >= self.total_steps:
-            return []
-        return [f"{format_duration((self.clock() - self.start) / done * (self.total_steps - step))} left"]
+        self.last_draw = self.clock()
 
 
 class SafeStream(io.TextIOBase):
@@ -385,6 +399,11 @@ def format_duration(seconds: float | int) -> str:
     finer, finer_size = DURATION_UNITS[min(at + 1, len(DURATION_UNITS) - 1)]
     fine = rest // finer_size if count < 10 else 0
     return f"{count} {name} {fine} {finer}" if fine else f"{count} {name}"
+
+
+def format_remaining(seconds: float | int | None) -> list[str]:
+    """Return the remaining time as text, or nothing if it is not known."""
+    return [] if seconds is None else [f"{format_duration(seconds)} left"]
 
 
 MAX_SAMPLE_CHARACTERS = 300

@@ -7,6 +7,8 @@ from sightline.config import Checks
 
 OptimizerName = Literal["adam", "adamw", "muon"]
 ScheduleName = Literal["noam", "inverse_square_root", "cosine", "linear", "constant"]
+SCHEDULES_WITH_END: tuple[ScheduleName, ...] = ("cosine", "linear")
+"""Schedules that reach their minimum with the last update, so that the length of the run must be known."""
 OnNonFinite = Literal["skip", "stop"]
 Precision = Literal["float32", "bfloat16"]
 BestMetric = Literal["score", "loss", "last"]
@@ -83,7 +85,11 @@ class TrainingSettings:
     max_steps: int | None = field(default=None, metadata={"help": "maximum number of updates"})
     max_epochs: float | None = field(default=None, metadata={"help": "maximum number of epochs"})
     max_minutes: float | None = field(
-        default=None, metadata={"help": "maximum training time in minutes, including the time before a resume"}
+        default=None,
+        metadata={
+            "help": "training time in minutes, including the time before a resume; decides the number of updates, and "
+            "schedules with an end are fitted to it"
+        },
     )
     validate_every: int = field(default=1000, metadata={"help": "updates between validations"})
     checkpoint_every: int = field(default=1000, metadata={"help": "updates between checkpoints"})
@@ -118,7 +124,9 @@ class TrainingSettings:
     seed: int = field(
         default=1, metadata={"help": "random seed; the same seed on the same machine gives the same model"}
     )
-    threads: int | None = field(default=None, metadata={"help": "number of CPU threads; none: all cores"})
+    threads: int | None = field(
+        default=None, metadata={"help": "number of CPU threads; none: all cores this process may use"}
+    )
 
     def __post_init__(self) -> None:
         checks = Checks()
@@ -174,10 +182,10 @@ class TrainingSettings:
         )
         checks.that(not noam or self.warmup_steps >= 1, "schedule noam needs warmup_steps of 1 or more, not 0")
         checks.that(noam or self.learning_rate is not None, f"schedule {self.schedule} needs a learning_rate")
-        has_end = self.schedule in ("cosine", "linear")
+        has_end = self.schedule in SCHEDULES_WITH_END
         checks.that(
-            not has_end or self.max_steps is not None or self.max_epochs is not None,
-            f"schedule {self.schedule} needs to know the length of the run: set max_steps or max_epochs",
+            not has_end or any((self.max_steps, self.max_epochs, self.max_minutes)),
+            f"schedule {self.schedule} needs to know the length of the run: set max_steps, max_epochs or max_minutes",
         )
         checks.that(
             not has_end or self.max_steps is None or self.warmup_steps < self.max_steps,

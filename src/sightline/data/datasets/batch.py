@@ -30,6 +30,12 @@ class Batch:
         read = (getattr(self, name, None) for name in ("source", "inputs"))
         return sum(grid.numel() for grid in read if grid is not None)
 
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens the model learns from, without padding: of pairs, those of the targets."""
+        lengths = getattr(self, "lengths", None)
+        return len(self) if lengths is None else int(lengths.sum())
+
     def duplicate(self: SomeBatch) -> SomeBatch:
         """Return the batch followed by a second copy of all its examples."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
