@@ -1,5 +1,7 @@
 """Classes of texts, pairs and words: batched or alone, the same."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -96,3 +98,21 @@ def test_classes_without_names_are_numbered():
 def test_lone_surrogate_is_refused(classifier):
     with pytest.raises(InputError, match="is a lone surrogate"):
         classifier.classify([("fine", "\ud800")])
+
+
+@pytest.mark.parametrize(
+    ("pair", "given", "reason"),
+    [
+        (True, ["a"], "classifies pairs of texts, not single ones: give two texts, with --pair"),
+        (True, [("a", "b"), "c"], "classifies pairs of texts, not single ones"),
+        (False, [("a", "b")], "classifies single texts, not pairs: give one text"),
+    ],
+)
+def test_a_classifier_refuses_what_it_was_not_trained_on(pair, given, reason):
+    bundle = classifier_bundle()
+    found = pipeline_for(replace(bundle, task_config=replace(bundle.task_config, pair=pair)))
+    with pytest.raises(InputError, match=reason):
+        found.classify(given)
+    with pytest.raises(InputError, match=reason):
+        found.trace(given[-1])
+    assert found.classify([("a", "b") if pair else "a"])

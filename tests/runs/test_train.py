@@ -14,6 +14,7 @@ from sightline.runs.prepare import prepare
 from sightline.runs.training_run import resolve_recipe
 from sightline.runtime import choose_device
 from sightline.storage import SHARED_LOCK, wait_for_lock
+from sightline.tasks.registry import TASKS as TASK_ROWS
 from sightline.training.distributed import Rank
 from sightline.training.metrics import read_metrics
 from sightline.training.report import SilentReporter
@@ -230,3 +231,35 @@ def test_a_masked_language_model_can_be_fine_tuned_to_a_classifier(tmp_path):
         train(
             "translation", {"data.train": "x.tsv", "model.init_from": str(start.folder)}, out=tmp_path / "runs" / "no"
         )
+
+
+def write_reviews(tmp_path):
+    """Write texts whose class is one word, anywhere in the text."""
+    rows = [f"{' '.join(f'w{(i * k) % 7}' for k in range(i % 5 + 2))} {'good' if i % 2 else 'bad'}" for i in range(80)]
+    lines = "".join(f"{row} {i}\t{'up' if i % 2 else 'down'}\n" for i, row in enumerate(rows))
+    (tmp_path / "reviews.tsv").write_text(lines, encoding="utf-8")
+    return str(tmp_path / "reviews.tsv")
+
+
+def test_a_classifier_is_compared_with_a_linear_model(tmp_path):
+    """Six updates teach nothing; a bag of words is right at once, and is recommended."""
+    result, reporter = train_small(tmp_path, "classification", **{"data.train": write_reviews(tmp_path)})
+    assert result.scores["linear_accuracy"] == 100
+    told = " ".join(reporter.messages)
+    assert "a linear model of words has 100.0 %, this model only" in told
+    assert "prefer a linear model" in told
+    assert "starting from nothing: start from a model that has read plain text" in told
+    assert bundle.load(result.folder).training.scores["linear_accuracy"] == 100
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        ({"accuracy": 90.0, "linear_accuracy": 82.6}, "a linear model of words has 82.6 %, this model 90.0 %"),
+        ({"accuracy": 78.2, "linear_accuracy": 82.6}, "a linear model of words has 82.6 %, this model only 78.2 %"),
+        ({"accuracy": 78.2}, None),
+    ],
+)
+def test_what_the_comparison_means_is_said(scores, sentence):
+    comment = TASK_ROWS["classification"].comment_on(scores)
+    assert comment is None if sentence is None else comment.startswith(sentence)

@@ -33,6 +33,8 @@ class TaskConfig:
     """Classification: the class names, by id."""
     per_word: bool = False
     """Classification: of each word (token classification) instead of the text."""
+    pair: bool | None = None
+    """Classification: of pairs of texts; None if that is not known."""
     context_turns: int = 3
     """Chat: number of previous turns a reply is conditioned on."""
 

@@ -53,6 +53,8 @@ class Classifier(Pipeline):
             self.task_config.per_word if self.task_config else "sequence_classification" not in config.heads
         )
         """Whether the model classifies words, not texts."""
+        self.pair: bool | None = self.task_config.pair if self.task_config else None
+        """Whether the model classifies pairs of texts; None if that is not known."""
         names = self.task_config.labels if self.task_config else ()
         self.labels: tuple[str, ...] = names or tuple(map(str, range(config.n_classes)))
         """Class names by id; numbers if they have none."""
@@ -170,6 +172,10 @@ class Classifier(Pipeline):
         if isinstance(texts, str):
             raise InputError("expected a list of texts, not one text: put it in brackets")
         pairs = [(text, None) if isinstance(text, str) else text for text in texts]
+        if self.pair is not None and any((second is not None) != self.pair for _, second in pairs):
+            what = "pairs of texts, not single ones" if self.pair else "single texts, not pairs"
+            give = "give two texts, with --pair on the command line" if self.pair else "give one text"
+            raise InputError(f"this model classifies {what}: {give}")
         firsts = self.tokenizer.encode_batch([first for first, _ in pairs])
         seconds = self.tokenizer.encode_batch([second or "" for _, second in pairs])
         framed = [

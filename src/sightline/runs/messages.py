@@ -40,6 +40,10 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
         reporter.info(f"{len(names):,} labels: {', '.join(names[:20])}" + (", …" if len(names) > 20 else ""))
         if "label" in names:
             reporter.warn('one label is "label": if the file starts with column names, set data.header=true')
+    if run.recipe.model.init_from is None and (
+        suggestion := run.recipe.task_row.suggest_start(n_examples=run.dataset_size.n_examples)
+    ):
+        reporter.info(suggestion)
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
@@ -112,6 +116,8 @@ def log_summary(
         return
     shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
     reporter.info(f"best model (step {progress.best_step:,}): {shown}")
+    if comment := run.recipe.task_row.comment_on(scores):
+        reporter.info(comment)
     next_command = run.recipe.task_row.next_command(folder, run.task_config)
     reporter.info(f"the model is in {folder / MODEL}; to use it: {next_command}")
 

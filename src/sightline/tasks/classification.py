@@ -1,6 +1,7 @@
 """Classification of texts, pairs of texts, or the words of a sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
@@ -13,13 +14,15 @@ if TYPE_CHECKING:
     from sightline.data.corpora.settings import DataSettings
     from sightline.data.datasets.batch_source import BatchSource
     from sightline.data.datasets.encoding import Encoder
-    from sightline.data.datasets.examples import Tokenizers
+    from sightline.data.datasets.examples import Examples, Split, Tokenizers
+    from sightline.decoding.settings import DecodingSettings
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
     from sightline.tasks.validation import Validation
     from sightline.training.metrics import ValidationResult
     from sightline.training.report import Sample
+    from sightline.training.state import Metric
 
 
 class Classification(Task):
@@ -32,7 +35,7 @@ class Classification(Task):
     heads = ("sequence_classification", "token_classification")
     pipeline = "sightline.pipelines.classifier:Classifier"
     command = "classify"
-    config_entries = ("labels", "per_word")
+    config_entries = ("labels", "per_word", "pair")
     evaluation_sets = ("labeled",)
     request = (
         RequestField("input", str | list[str] | None, "A text, or several.", None),
@@ -72,8 +75,9 @@ class Classification(Task):
 
     def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:
         """Return the task with its labels."""
-        per_word = settings.data.label_level == "token"
-        return TaskConfig(self.name, labels=labels.names if labels else (), per_word=per_word)
+        level = settings.data.label_level
+        names = labels.names if labels else ()
+        return TaskConfig(self.name, labels=names, per_word=level == "token", pair=level == "pair")
 
     def head(self, task_config: TaskConfig) -> str:
         """Return the head for words or for texts."""
@@ -97,6 +101,33 @@ class Classification(Task):
         accuracy = 100 * validation.tallies["accuracy"]
         return ValidationResult(validation.loss, ("accuracy", accuracy), True, {}, tuple(classify_samples(validation)))
 
+    def score_final(
+        self,
+        validation: "Validation",
+        settings: "DecodingSettings",  # noqa: ARG002 - nothing is generated
+    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
+        """Score a linear model of words on the same examples, to compare with."""
+        accuracy = score_linear_baseline(validation.examples, seed=validation.seed)
+        return None if accuracy is None else ({LINEAR_ACCURACY: accuracy}, tuple(classify_samples(validation)))
+
+    def comment_on(self, scores: "Mapping[str, Metric]") -> str | None:
+        """Say how the model compares with a linear one, and what to do if that is better."""
+        ours, linear = scores.get("accuracy"), scores.get(LINEAR_ACCURACY)
+        if not isinstance(ours, float) or not isinstance(linear, float):
+            return None
+        if ours >= linear:
+            return f"a linear model of words has {linear:.1f} %, this model {ours:.1f} %"
+        return (
+            f"a linear model of words has {linear:.1f} %, this model only {ours:.1f} %: prefer a linear model, "
+            f"label more examples, or {PRETRAIN}"
+        )
+
+    def suggest_start(self, *, n_examples: int) -> str | None:
+        """Recommend pretraining where there are few labeled examples."""
+        if n_examples > FEW_EXAMPLES:
+            return None
+        return f"the model learns from {n_examples:,} examples only, starting from nothing: {PRETRAIN}"
+
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":  # noqa: ARG002
         """Score classes by accuracy and F1."""
         from sightline.evaluation.classification import evaluate_classifier
@@ -117,6 +148,16 @@ class Classification(Task):
             raise InputError("a pair is a list of two texts", option="pairs")
         return [(first, second) for first, second in pairs], {}
 
+    def example_request(self, pipeline: Any) -> dict[str, Any]:
+        """Return a request with a text, or a pair of texts."""
+        return {"pairs": [["A dog runs.", "An animal moves."]]} if pipeline.pair else super().example_request(pipeline)
+
+    def next_command(self, folder: Path, task_config: TaskConfig) -> str:
+        """Return the command that classifies a text, or a pair of texts."""
+        if task_config.pair:
+            return f'sightline {self.command} {folder} --pair "…" "…"'
+        return super().next_command(folder, task_config)
+
     def result_type(self) -> Any:
         """Return the class of a text, or those of its words."""
         from sightline.pipelines.classifier import Classification, ClassifiedWord
@@ -127,6 +168,37 @@ class Classification(Task):
         """Return the class of each text or pair, or those of the words of each sentence."""
         results: list[Any] = pipeline.tagged_words(inputs) if pipeline.per_word else pipeline.classify(inputs)
         return results
+
+
+LINEAR_ACCURACY = "linear_accuracy"
+"""Score of the linear baseline on the validation set."""
+FEW_EXAMPLES = 5_000
+PRETRAIN = (
+    "start from a model that has read plain text of the same kind "
+    "(sightline train masked-language-model data.train=TEXT, then model.init_from=RUN)"
+)
+
+
+def score_linear_baseline(examples: "Examples", *, seed: int) -> float | None:
+    """Return the accuracy of a linear model, trained and validated on the same examples; None for words."""
+    import numpy as np
+
+    from sightline.evaluation.linear_baseline import train_linear_baseline
+
+    if examples.data.label_level == "token" or examples.labels is None:
+        return None
+
+    def read(split: "Split") -> tuple[list[list[str]], list[int]]:
+        dataset, decode = split.dataset, examples.tokenizers.source.decode
+        numbers: list[int] = np.flatnonzero(split.selected).tolist()
+        columns = range(dataset.columns)
+        texts = [[decode(dataset.sequence(number, column).tolist()) for column in columns] for number in numbers]
+        return texts, [int(dataset.labels[number]) for number in numbers]
+
+    baseline = train_linear_baseline(*read(examples.train), n_classes=len(examples.labels), seed=seed)
+    texts, labels = read(examples.valid)
+    n_right = sum(found == label for found, label in zip(baseline.predict(texts), labels, strict=True))
+    return 100 * n_right / max(1, len(labels))
 
 
 def classify_samples(validation: "Validation") -> "Iterator[Sample]":

@@ -220,7 +220,7 @@ class Task:
 
     def find_mismatches(self, task_config: TaskConfig, config: "ModelConfig") -> list[str]:
         """Return why a model of the right family cannot do the task all the same."""
-        given = [name for name in ("languages", "labels", "per_word") if getattr(task_config, name)]
+        given = [name for name in ("languages", "labels", "per_word", "pair") if getattr(task_config, name)]
         problems = [
             f'has the entry "{name}", which is not for the task {self.name}'
             for name in given
@@ -247,6 +247,14 @@ class Task:
         settings: "DecodingSettings",  # noqa: ARG002
     ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
         """Score the best model once more at the end of a run; None if `validate` has said everything."""
+        return None
+
+    def comment_on(self, scores: "Mapping[str, Metric]") -> str | None:  # noqa: ARG002
+        """Return what the final scores mean for the user, if there is more to say than the numbers."""
+        return None
+
+    def suggest_start(self, *, n_examples: int) -> str | None:  # noqa: ARG002
+        """Return what a model of this task had better start from, if a run that starts from nothing has little data."""
         return None
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
