@@ -40,7 +40,7 @@ def limit_spinning(count: int = SPIN_COUNT) -> None:
     By default they spin between two operations, which is fine on an idle machine. Beside another busy process, each
     operation then waits until the system has stopped a spinning thread.
     """
-    if not any(name in os.environ for name in SPINNING):
+    if "torch" not in sys.modules and not any(name in os.environ for name in SPINNING):
         os.environ[SPINNING[0]] = str(count)
 
 

@@ -88,13 +88,80 @@ def test_spoiled_plans_are_refused_in_one_line(hurried, tmp_path):
         train(None, out=tmp_path / "run", resume=True)
 
 
-def test_minutes_on_the_command_line_replace_the_length_of_the_recipe(tmp_path):
-    recipe, _ = resolve_recipe("multi30k", {"training.max_minutes": 4}, tmp_path / "run", resume=False)
-    assert not {"max_epochs", "max_steps", "warmup_steps"} & set(recipe.sections["training"])
-    recipe, _ = resolve_recipe(
-        "multi30k", {"training.max_minutes": 4, "training.max_epochs": 3}, tmp_path / "run", resume=False
-    )
-    assert recipe.sections["training"]["max_epochs"] == 3
+def test_a_run_killed_before_its_first_plan_can_be_resumed(hurried, tmp_path, monkeypatch):
+    """Until the speed is known, nothing that follows from it may be taken for chosen."""
+
+    def die(run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_run, "run_trial", die)
+        with pytest.raises(KeyboardInterrupt):
+            train("translation", timed(tmp_path, 2), out=tmp_path / "run")
+    assert record_of(tmp_path / "run")["plans"] == []
+    result = train(None, out=tmp_path / "run", resume=True)
+    chosen = record_of(result.folder)["resolved"]["training"]
+    assert chosen["max_steps"] == 119
+    assert chosen["warmup_steps"] == 6
+    assert chosen["validate_every"] == 59
+
+
+RECIPE = """
+task = "translation"
+[training]
+optimizer = "adamw"
+schedule = "{schedule}"
+learning_rate = 0.001
+warmup_steps = 200
+max_epochs = 3
+"""
+
+
+def test_a_recipe_file_resumes_with_the_minutes_it_was_started_with(hurried, tmp_path):
+    (tmp_path / "mine.toml").write_text(RECIPE.format(schedule="linear"))
+    train(tmp_path / "mine.toml", timed(tmp_path, 1), out=tmp_path / "run")
+    before = record_of(tmp_path / "run")
+    data = {name: value for name, value in timed(tmp_path, 1).items() if name != "training.max_minutes"}
+    train(tmp_path / "mine.toml", {**data, "training.max_minutes": 2}, out=tmp_path / "run", resume=True)
+    after = record_of(tmp_path / "run")
+    assert after["resolved"]["training"]["warmup_steps"] == before["resolved"]["training"]["warmup_steps"] < 10
+    assert after["outcome"]["progress"]["step"] > before["outcome"]["progress"]["step"]
+
+
+def test_a_limit_set_at_the_start_holds_after_a_resume(hurried, tmp_path):
+    train("translation", timed(tmp_path, 10, **{"training.max_steps": 20}), out=tmp_path / "run")
+    assert record_of(tmp_path / "run")["outcome"]["stop_reason"] == "steps"
+    train(None, {"training.max_minutes": 20}, out=tmp_path / "run", resume=True)
+    assert record_of(tmp_path / "run")["outcome"]["progress"]["step"] == 20
+
+
+def test_minutes_of_an_older_run_stay_a_mere_limit(hurried, tmp_path):
+    """They were no plan: the schedule goes with the updates, to max_steps."""
+    train("translation", timed(tmp_path, 60, **{"training.max_steps": 6}), out=tmp_path / "run")
+    record = record_of(tmp_path / "run")
+    del record["plans"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    train(None, {"training.max_steps": 9}, out=tmp_path / "run", resume=True)
+    after = record_of(tmp_path / "run")
+    assert "plans" not in after
+    assert (after["outcome"]["stop_reason"], after["outcome"]["progress"]["step"]) == ("steps", 9)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "values", "kept"),
+    [
+        ("multi30k", {"training.max_minutes": 4}, set()),
+        ("multi30k", {"training.max_minutes": None}, {"max_epochs", "warmup_steps"}),
+        ("multi30k", {"training.max_minutes": 4, "training.max_epochs": 3}, {"max_epochs", "warmup_steps"}),
+        ("noam", {"training.max_minutes": 4}, {"warmup_steps"}),
+    ],
+)
+def test_minutes_replace_the_length_of_a_recipe_and_nothing_else(recipe, values, kept, tmp_path):
+    if recipe == "noam":
+        recipe = tmp_path / "noam.toml"
+        recipe.write_text(RECIPE.format(schedule="noam").replace("learning_rate = 0.001\n", ""))
+    found, _ = resolve_recipe(recipe, values, tmp_path / "run", resume=False)
+    assert {"max_epochs", "max_steps", "warmup_steps"} & set(found.sections["training"]) == kept
 
 
 def test_the_number_of_threads_is_recorded_and_kept(tmp_path, monkeypatch):

@@ -244,19 +244,22 @@ def write_reviews(tmp_path):
 def test_a_classifier_is_compared_with_a_linear_model(tmp_path):
     """Six updates teach nothing; a bag of words is right at once, and is recommended."""
     result, reporter = train_small(tmp_path, "classification", **{"data.train": write_reviews(tmp_path)})
-    assert result.scores["linear_accuracy"] == 100
+    assert result.scores["linear_model_accuracy"] == 100
     told = " ".join(reporter.messages)
     assert "a linear model of words has 100.0 %, this model only" in told
     assert "prefer a linear model" in told
     assert "starting from nothing: start from a model that has read plain text" in told
-    assert bundle.load(result.folder).training.scores["linear_accuracy"] == 100
+    assert bundle.load(result.folder).training.scores["linear_model_accuracy"] == 100
 
 
 @pytest.mark.parametrize(
     ("scores", "sentence"),
     [
-        ({"accuracy": 90.0, "linear_accuracy": 82.6}, "a linear model of words has 82.6 %, this model 90.0 %"),
-        ({"accuracy": 78.2, "linear_accuracy": 82.6}, "a linear model of words has 82.6 %, this model only 78.2 %"),
+        ({"accuracy": 90.0, "linear_model_accuracy": 82.6}, "a linear model of words has 82.6 %, this model 90.0 %"),
+        (
+            {"accuracy": 78.2, "linear_model_accuracy": 82.6},
+            "a linear model of words has 82.6 %, this model only 78.2 %",
+        ),
         ({"accuracy": 78.2}, None),
     ],
 )

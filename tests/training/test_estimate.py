@@ -120,7 +120,7 @@ def test_what_is_set_aside_is_not_counted(monkeypatch):
         (Estimate(1000, 3, 90, 1e4), {"n_updates": 1000}, "1.0 k parameters, about 1 MB of memory, about 1 d 1 h"),
         (
             Estimate(999, None, 0.1, 1e4),
-            {"n_updates": 8900, "max_minutes": 15.0},
+            {"n_updates": 8900, "max_seconds": 900.0},
             "999 parameters, about 8,900 updates in at most 15 min",
         ),
     ],

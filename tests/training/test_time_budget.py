@@ -1,6 +1,7 @@
 """Runs with a limit in minutes: the schedule ends when the time is up, and a resumed run follows the same plans."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from sightline.training.distributed import join_process_group
 from sightline.training.loop import train
 from sightline.training.metrics import METRICS, read_metrics
 from sightline.training.objective import Objective
-from sightline.training.settings import TrainingSettings
+from sightline.training.settings import MAX_STEPS, TrainingSettings
 from sightline.training.time_budget import Plan, Stopwatch, TimeBudget
 
 from .examples import TASKS, batch_source_of
@@ -96,8 +97,44 @@ def test_a_validation_is_part_of_the_time(tmp_path):
     context = replace(make_context(tmp_path, budget=budget, clock=Stopwatch(clock=time)), validate=validate)
     state = new_state("pairs", SETTINGS)
     assert train(state, batch_source_of("pairs"), time.objective(), SETTINGS, context) == "minutes"
-    assert state.progress.seconds <= 60
+    assert state.progress.seconds < 60 + 3.1  # the last validation is always made
     assert rates_of(tmp_path)[-1] < 0.03 * SETTINGS.learning_rate
+
+
+def test_a_slow_validation_takes_updates_but_does_not_end_the_run(tmp_path):
+    """Half of the time is that of one validation: the rest is used, and the schedule still ends."""
+    settings = replace(SETTINGS, validate_every=40)
+    time = Time()
+
+    def validate():
+        time.now += 25.0
+        return result
+
+    result = make_context(tmp_path).validate()
+    budget = TimeBudget(settings)
+    budget.begin(0, 0.0, seconds_per_update=0.6)
+    context = replace(make_context(tmp_path, budget=budget, clock=Stopwatch(clock=time)), validate=validate)
+    state = new_state("pairs", settings)
+    train(state, batch_source_of("pairs"), time.objective(), settings, context)
+    assert 53 < state.progress.step <= 58
+    rates = rates_of(tmp_path)
+    assert rates[-1] < 0.1 * settings.learning_rate
+    assert max(a - b for a, b in pairwise(rates[10:])) < 0.2 * settings.learning_rate
+
+
+def test_forecast_never_exceeds_the_time_that_is_left():
+    time, budget = Time(), TimeBudget(SETTINGS)
+    clock = Stopwatch(clock=time)
+    budget.begin(0, 0.0, seconds_per_update=0.2)
+    for step in range(1, 30):
+        time.now += 2.0
+        clock.count_update(100)
+        assert (budget.seconds_left(step, clock) or 0) <= 60 - time.now
+
+
+def test_planned_updates_are_bounded():
+    budget = TimeBudget(replace(SETTINGS, max_minutes=1e9))
+    assert budget.fit_steps(0, 0.0, 1e-6) == MAX_STEPS
 
 
 def test_plans_are_few_and_each_is_said(tmp_path):

@@ -51,7 +51,7 @@ def train(
         overrides = [recipe, *(overrides or [])]
         recipe = None
     if minutes is not None:
-        overrides = [*(overrides or []), f"training.max_minutes={minutes:g}"]
+        overrides = [*(overrides or []), f"training.max_minutes={minutes!r}"]
     if list_:
         print_recipes()
     elif show_config:

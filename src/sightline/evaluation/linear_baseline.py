@@ -20,14 +20,16 @@ from torch.nn import functional as F
 
 from sightline.data.datasets.stateless_random import permutation
 
-WORD = re.compile(r"\w+|[^\w\s]")
-MAX_FEATURES, MAX_WEIGHTS = 200_000, 20_000_000
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|\w+|[^\w\s]")
+"""A word, a punctuation mark, or a character of Chinese or Japanese, which have no spaces between words."""
+MAX_FEATURES, MAX_WEIGHTS = 200_000, 2_000_000
 """The most frequent features are kept; with many classes fewer of them, so that training takes seconds."""
-MAX_EXAMPLES = 100_000
-"""Examples to train on; of a larger set, so many at random."""
-PENALTIES = (0.3, 1.0, 3.0, 10.0)
+MAX_EXAMPLES = 20_000
+"""Examples to train on: of a larger set a caller gives so many at random."""
+MAX_TUNING_EXAMPLES = 4_000
+INVERSE_REGULARIZATIONS = (0.3, 1.0, 3.0, 10.0)
 """Inverse strengths of the L2 penalty (scikit-learn's C); the best on a fifth of the training set is used."""
-MAX_ITERATIONS = 100
+MAX_ITERATIONS, HISTORY = 100, 10
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,14 @@ class LinearBaseline:
     """A trained linear model."""
 
     vocabulary: dict[str, int]
-    inverse_frequencies: Float[ndarray, " V"]
+    idf: Float[ndarray, " V"]
     weight: Float[Tensor, "V C"]
     bias: Float[Tensor, "C"]
 
     def predict(self, texts: Iterable[Sequence[str]]) -> list[int]:
         """Return the class of each text, or pair of texts."""
-        rows = weigh([extract_features(text) for text in texts], self.vocabulary, self.inverse_frequencies)
-        classes: list[int] = linear_scores(rows, self.weight, self.bias).argmax(dim=1).tolist()
+        rows = tfidf([extract_features(text) for text in texts], self.vocabulary, self.idf)
+        classes: list[int] = linear_logits(rows, self.weight, self.bias).argmax(dim=1).tolist()
         return classes
 
 
@@ -72,27 +74,27 @@ def train_linear_baseline(
     texts: Sequence[Sequence[str]], labels: Sequence[int], *, n_classes: int, seed: int = 0
 ) -> LinearBaseline:
     """Train on texts, each given as one text or the two of a pair, and their classes."""
-    order = permutation(len(texts), seed, 0)[:MAX_EXAMPLES]
+    order = permutation(len(texts), seed, 0)
     bags = [extract_features(texts[number]) for number in order]
     targets = torch.tensor([labels[number] for number in order])
     counts = Counter(feature for bag in bags for feature in bag)
     size = min(MAX_FEATURES, max(1, MAX_WEIGHTS // n_classes))
     frequent = sorted(counts, key=lambda feature: (-counts[feature], feature))[:size]
     vocabulary = {feature: number for number, feature in enumerate(frequent)}
-    inverse_frequencies = np.array([math.log((1 + len(bags)) / (1 + counts[name])) + 1 for name in frequent])
-    rows = weigh(bags, vocabulary, inverse_frequencies)
-    n_held_out = len(bags) // 5
-    held_out, rest = np.arange(n_held_out), np.arange(n_held_out, len(bags))
-    best = PENALTIES[1]
-    if n_held_out:
+    idf = np.array([math.log((1 + len(bags)) / (1 + counts[name])) + 1 for name in frequent])
+    rows = tfidf(bags, vocabulary, idf)
+    n_tried = min(len(bags), MAX_TUNING_EXAMPLES)
+    held_out, rest = np.arange(n_tried // 5), np.arange(n_tried // 5, n_tried)
+    best = INVERSE_REGULARIZATIONS[1]
+    if len(held_out):
         some, others = rows.select(rest), rows.select(held_out)
         n_right = {}
-        for penalty in PENALTIES:
-            fitted = fit(some, targets[rest], n_features=len(vocabulary), n_classes=n_classes, penalty=penalty)
-            n_right[penalty] = int((linear_scores(others, *fitted).argmax(dim=1) == targets[held_out]).sum())
-        best = max(PENALTIES, key=lambda penalty: n_right[penalty])
-    weight, bias = fit(rows, targets, n_features=len(vocabulary), n_classes=n_classes, penalty=best)
-    return LinearBaseline(vocabulary, inverse_frequencies, weight, bias)
+        for c in INVERSE_REGULARIZATIONS:
+            fitted = fit(some, targets[rest], n_features=len(vocabulary), n_classes=n_classes, c=c)
+            n_right[c] = int((linear_logits(others, *fitted).argmax(dim=1) == targets[held_out]).sum())
+        best = max(INVERSE_REGULARIZATIONS, key=lambda c: n_right[c])
+    weight, bias = fit(rows, targets, n_features=len(vocabulary), n_classes=n_classes, c=best)
+    return LinearBaseline(vocabulary, idf, weight, bias)
 
 
 def extract_features(texts: Sequence[str]) -> Counter[str]:
@@ -108,9 +110,7 @@ def extract_features(texts: Sequence[str]) -> Counter[str]:
     return bag
 
 
-def weigh(
-    bags: Sequence[Counter[str]], vocabulary: dict[str, int], inverse_frequencies: Float[ndarray, " V"]
-) -> SparseRows:
+def tfidf(bags: Sequence[Counter[str]], vocabulary: dict[str, int], idf: Float[ndarray, " V"]) -> SparseRows:
     """Return the features by TF-IDF, each row of length 1; features that were not seen in training are left out."""
     ids: list[int] = []
     weights: list[float] = []
@@ -118,32 +118,36 @@ def weigh(
     for bag in bags:
         offsets.append(len(ids))
         known = sorted((vocabulary[name], count) for name, count in bag.items() if name in vocabulary)
-        values = [(1 + math.log(count)) * inverse_frequencies[number] for number, count in known]
+        values = [(1 + math.log(count)) * idf[number] for number, count in known]
         norm = math.sqrt(sum(value * value for value in values)) or 1.0
         ids += [number for number, _ in known]
         weights += [float(value / norm) for value in values]
     return SparseRows(torch.tensor(ids, dtype=torch.long), torch.tensor(weights), torch.tensor(offsets))
 
 
-def linear_scores(rows: SparseRows, weight: Float[Tensor, "V C"], bias: Float[Tensor, "C"]) -> Float[Tensor, "B C"]:
+def linear_logits(rows: SparseRows, weight: Float[Tensor, "V C"], bias: Float[Tensor, "C"]) -> Float[Tensor, "B C"]:
     """Return the score of every class for each row."""
     return F.embedding_bag(rows.ids, weight, rows.offsets, mode="sum", per_sample_weights=rows.weights) + bias
 
 
 def fit(
-    rows: SparseRows, targets: Int[Tensor, "B"], *, n_features: int, n_classes: int, penalty: float
+    rows: SparseRows, targets: Int[Tensor, "B"], *, n_features: int, n_classes: int, c: float
 ) -> tuple[Float[Tensor, "V C"], Float[Tensor, "C"]]:
     """Return weights and biases of the logistic regression, by L-BFGS."""
     weight = torch.zeros(n_features, n_classes, requires_grad=True)
     bias = torch.zeros(n_classes, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [weight, bias], max_iter=MAX_ITERATIONS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
+        [weight, bias],
+        max_iter=MAX_ITERATIONS,
+        history_size=HISTORY,
+        tolerance_change=1e-7,
+        line_search_fn="strong_wolfe",
     )
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        loss = F.cross_entropy(linear_scores(rows, weight, bias), targets, reduction="sum")
-        loss = loss + weight.square().sum() / (2 * penalty)
+        loss = F.cross_entropy(linear_logits(rows, weight, bias), targets, reduction="sum")
+        loss = loss + weight.square().sum() / (2 * c)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 

@@ -110,7 +110,8 @@ def resolve_training_settings(
         if isinstance(epochs, int | float):
             given["max_steps"] = math.ceil(epochs * updates)
         elif given.get("max_minutes") is not None:
-            given["max_steps"] = planned_steps
+            warmup = given.get("warmup_steps")
+            given["max_steps"] = planned_steps and max(planned_steps, (warmup if isinstance(warmup, int) else 0) + 1)
         else:
             epochs_to_train = choose_size(recipe, dataset_size).training_tokens / max(1, dataset_size.n_tokens)
             given["max_steps"] = max(MIN_UPDATES, round(min(epochs_to_train, MAX_EPOCHS) * updates))

@@ -19,9 +19,10 @@ from sightline.training.recipe_warnings import DataFacts, recipe_warnings
 from sightline.training.report import Reporter, Sample
 from sightline.training.settings import MAX_STEPS, TrainingSettings
 from sightline.training.state import Metric, Progress
+from sightline.training.time_budget import TimeBudget
 
 
-def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
+def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> None:
     """Print the size of the data, the vocabulary and the labels."""
     examples, tokenizer = run.examples, run.examples.tokenizers.source
     reporter.info(
@@ -40,18 +41,18 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
         reporter.info(f"{len(names):,} labels: {', '.join(names[:20])}" + (", …" if len(names) > 20 else ""))
         if "label" in names:
             reporter.warn('one label is "label": if the file starts with column names, set data.header=true')
-    if run.recipe.model.init_from is None and (
-        suggestion := run.recipe.task_row.suggest_start(n_examples=run.dataset_size.n_examples)
-    ):
+    suggestion = run.recipe.task_row.suggest_start(n_examples=run.dataset_size.n_examples)
+    if suggestion and not run.recipe.model.init_from and not resume:
         reporter.info(suggestion)
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
 
 
-def log_estimate(run: PreparedRun, trial: Estimate, total_steps: int | None, reporter: Reporter) -> None:
+def log_estimate(run: PreparedRun, trial: Estimate, budget: TimeBudget, reporter: Reporter) -> None:
     """Print parameters, memory and time before the first step, and warnings about the settings."""
-    settings, epoch = run.settings, run.batch_source.epoch(0)
+    settings, epoch, progress = run.settings, run.batch_source.epoch(0), run.state.progress
+    total_steps = budget.total_steps(progress.step)
     if settings.max_epochs is not None:
         total_steps = min(
             total_steps or MAX_STEPS, math.ceil(settings.max_epochs * len(epoch) / settings.gradient_accumulation)
@@ -66,8 +67,9 @@ def log_estimate(run: PreparedRun, trial: Estimate, total_steps: int | None, rep
     )
     for warning in recipe_warnings(settings, run.state.model.config, facts=facts, device=run.state.device.type):
         reporter.warn(warning)
-    n_updates = None if total_steps is None else max(0, total_steps - run.state.progress.step)
-    reporter.info(trial.describe(n_updates, max_minutes=settings.max_minutes))
+    n_updates = None if total_steps is None else max(0, total_steps - progress.step)
+    max_seconds = None if budget.limit is None else max(0.0, budget.limit - progress.seconds)
+    reporter.info(trial.describe(n_updates, max_seconds=max_seconds))
 
 
 def run_trial(run: PreparedRun) -> Estimate:

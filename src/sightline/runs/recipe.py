@@ -174,9 +174,10 @@ class Recipe:
                 known = [f"{section}.{key}" for section in SECTIONS for key in self.field_types(section)]
                 raise SettingsError(unknown_name(name, known, what="setting"))
             sections[section][key] = str(value) if isinstance(value, Path) else value
-        return check_recipe(
-            dataclasses.replace(self, sections=sections, overridden=self.overridden | frozenset(values))
-        )
+        overridden = self.overridden | frozenset(values)
+        if values.get("training.max_minutes") is not None and not LENGTH_SETTINGS & overridden:
+            sections["training"] = drop_length(sections["training"])
+        return check_recipe(dataclasses.replace(self, sections=sections, overridden=overridden))
 
     def with_family(self, family: object) -> "Recipe":
         """Return the recipe for another family, without settings of its own family, or its preset, that do not apply.
@@ -218,6 +219,21 @@ class Recipe:
         sections = {name: dict(values) for name, values in self.sections.items()}
         sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.resolved}
         return {"task": self.task, "description": self.description, **sections}
+
+
+LENGTH_SETTINGS = frozenset({"training.max_steps", "training.max_epochs", "training.warmup_steps"})
+"""Settings that describe a run of a certain length: a recipe's own give way to minutes that the user sets."""
+
+
+def drop_length(training: Mapping[str, object], *, keep: Iterable[str] = ()) -> dict[str, object]:
+    """Return the section [training] without its length; the warmup stays where the length does not decide it."""
+    has_end = training.get("schedule", "noam") in SCHEDULES_WITH_END
+    dropped = (
+        {name.removeprefix("training.") for name in LENGTH_SETTINGS}
+        - set(keep)
+        - (set() if has_end else {"warmup_steps"})
+    )
+    return {name: value for name, value in training.items() if name not in dropped}
 
 
 def field_names(kind: type) -> list[str]:

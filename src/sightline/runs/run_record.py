@@ -77,6 +77,7 @@ def check_settings_match(old: Mapping[str, Any], new: Mapping[str, object], fold
         f"{name} was {format_setting(before.get(name))} and is {format_setting(after.get(name))}"
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
+        and not (name == "training.threads" and before.get(name) is None)  # not recorded by earlier versions
     ]
     wrong = [text for text in changed if text.split()[0] not in CHANGEABLE]
     if wrong:
@@ -151,9 +152,14 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
         },
         "environment": collect_environment(run.state.model),
         "began": [*(before or {}).get("began", []), now()],
-        "plans": (before or {}).get("plans", []),
+        **({"plans": (before or {}).get("plans", [])} if before is None or has_plans(before) else {}),
         "outcome": None,
     }
+
+
+def has_plans(record: Mapping[str, Any]) -> bool:
+    """Tell whether the minutes of a run are planned; in runs of older versions they are only a limit."""
+    return "plans" in record
 
 
 def read_plans(record: Mapping[str, Any] | None, folder: Path) -> list[Plan]:
@@ -164,6 +170,6 @@ def read_plans(record: Mapping[str, Any] | None, folder: Path) -> list[Plan]:
         raise ModelFileError(folder / RUN_RECORD, f"has invalid plans: {error}") from None
 
 
-def write_plans(folder: Path, plans: Sequence[Plan]) -> None:
-    """Write the plans of a run, before they are followed."""
-    write_run_record(folder, {**(read_run_record(folder) or {}), "plans": [to_mapping(plan) for plan in plans]})
+def write_plans(folder: Path, record: Mapping[str, Any], plans: Sequence[Plan]) -> None:
+    """Write the plans of a run with its record, before they are followed."""
+    write_run_record(folder, {**record, "plans": [to_mapping(plan) for plan in plans]})

@@ -25,11 +25,20 @@ from sightline.runs.messages import (
     run_trial,
 )
 from sightline.runs.prepare import PreparedRun, prepare
-from sightline.runs.recipe import Recipe, apply_overrides, build_recipe, list_recipes, read_recipe
+from sightline.runs.recipe import (
+    LENGTH_SETTINGS,
+    Recipe,
+    apply_overrides,
+    build_recipe,
+    drop_length,
+    list_recipes,
+    read_recipe,
+)
 from sightline.runs.run_record import (
     build_record_entries,
     check_settings_match,
     find_recipe_entries,
+    has_plans,
     now,
     read_plans,
     read_run_record,
@@ -109,7 +118,7 @@ def overfit_batch(
     Nothing is saved but the encoded corpus, which the run itself will use.
     """
     resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=False)
-    configure_runtime(resolved)
+    configure_runtime(choose_threads(resolved))
     run = prepare(resolved, folder, rank=Rank(), resume=False, device=runtime.choose_device())
     epoch = run.batch_source.epoch(0)
     smallest = epoch[int(epoch.sizes.argmin())].to(run.state.device)
@@ -143,31 +152,39 @@ def resolve_recipe(
     else:
         found = read_recipe(recipe or "")
     found = found.with_values(overrides) if isinstance(overrides, Mapping) else apply_overrides(found, overrides)
-    found = give_minutes_precedence(found)
-    return found if record is None else fill_from_resolved(found, record["resolved"]["training"]), folder
+    if record is None:
+        return found, folder
+    training = record["resolved"]["training"]
+    if has_plans(record):
+        found = keep_recorded_length(found, record)
+        if not record["plans"]:  # it was killed before it could be planned
+            training = {name: value for name, value in training.items() if name not in UNDECIDED}
+    return fill_from_resolved(found, training), folder
 
 
-LENGTHS = {"max_steps", "max_epochs", "warmup_steps"}
-"""Settings of [training] that describe a run of a certain length."""
+def keep_recorded_length(recipe: Recipe, recorded: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a resumed run with the length that it was started with, unless the user sets another one.
 
-
-def give_minutes_precedence(recipe: Recipe) -> Recipe:
-    """Return the recipe without its own length if the user has set the minutes, and nothing else of it."""
-    if "training.max_minutes" not in recipe.overridden or {f"training.{name}" for name in LENGTHS} & recipe.overridden:
-        return recipe
-    training = {name: value for name, value in recipe.sections["training"].items() if name not in LENGTHS}
+    A recipe file may have one that the minutes on the command line had replaced.
+    """
+    given = recorded["recipe"].get("training", {})
+    names = {name.removeprefix("training.") for name in LENGTH_SETTINGS}
+    typed = {name for name in names if f"training.{name}" in recipe.overridden}
+    training = drop_length(recipe.sections["training"], keep=typed | set(given))
+    training |= {name: given[name] for name in names - typed if name in given}
     return replace(recipe, sections={**recipe.sections, "training": training})
+
+
+UNDECIDED = ("max_steps", "warmup_steps", "validate_every", "checkpoint_every", "log_every")
+"""Settings of a run with a limit in minutes that are only chosen when its first plan is made."""
 
 
 def choose_threads(recipe: Recipe) -> Recipe:
     """Return the recipe with the number of threads; a resumed run keeps it, as last digits depend on it."""
     training = recipe.sections["training"]
-    given = training.get("threads")
-    if given is None or "threads" in recipe.resolved:
-        chosen = runtime.default_threads() or given or runtime.choose_num_threads()
-        sections = {**recipe.sections, "training": {**training, "threads": chosen}}
-        return replace(recipe, sections=sections, resolved=recipe.resolved | {"threads"})
-    return recipe
+    chosen = runtime.default_threads() or training.get("threads") or runtime.choose_num_threads()
+    sections = {**recipe.sections, "training": {**training, "threads": chosen}}
+    return replace(recipe, sections=sections, resolved=recipe.resolved | {"threads"})
 
 
 def fill_from_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
@@ -197,7 +214,7 @@ def run_training(
         rank.barrier()  # the main rank encodes the data, the others wait for it
     run = prepare(recipe, folder, rank=rank, resume=resume, device=device)
     if rank.is_main:
-        log_introduction(run, reporter)
+        log_introduction(run, reporter, resume=resume)
         facts = build_record_entries(run, record)
         for change in check_settings_match(record["resolved"], facts["resolved"], folder) if record else ():  # type: ignore[arg-type]
             reporter.warn(f"resuming with changed settings: {change}")
@@ -264,31 +281,27 @@ def plan_run(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> 
     """Try a few batches, fit a run with a limit in minutes to it, and print what to expect.
 
     The main rank measures and decides. How often such a run validates and saves depends on its number of updates: these
-    settings become part of run.json, too.
+    settings become part of run.json together with the first plan.
     """
     trial = run_trial(run) if rank.is_main else None
-    record, recipe, progress = read_run_record(folder), run.recipe, run.state.progress
-    given = {name for name in ("max_steps", "max_epochs") if recipe.sections["training"].get(name) is not None}
-    max_total = run.settings.max_steps if given - recipe.resolved else None
-    budget = TimeBudget(run.settings, read_plans(record, folder), max_total=max_total)
-    if budget.limit is not None:
-        [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)
-        if not budget.plans:
-            planned = budget.fit_steps(progress.step, progress.seconds, seconds)
-            n_batches = len(run.batch_source.epoch(0))
-            config = run.state.model.config
-            settings = resolve_training_settings(
-                recipe, run.dataset_size, config, n_batches=n_batches, planned_steps=planned
-            )
-            run = replace(run, settings=settings)
-            if rank.is_main and record is not None:
-                resolved = {**record["resolved"], "training": to_mapping(settings)}
-                write_run_record(folder, {**record, "resolved": resolved})
-        write = partial(write_plans, folder) if rank.is_main else None
-        budget = TimeBudget(run.settings, budget.plans, max_total=max_total, write=write)
-        budget.begin(progress.step, progress.seconds, seconds_per_update=seconds)
+    [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)
+    record, recipe, progress = read_run_record(folder) or {}, run.recipe, run.state.progress
+    set_by_user = {name for name in ("max_steps", "max_epochs") if recipe.sections["training"].get(name) is not None}
+    max_total = run.settings.max_steps if set_by_user - recipe.resolved else None
+    budget = TimeBudget(run.settings, read_plans(record, folder), max_total=max_total, planned=has_plans(record))
+    if budget.limit is not None and not budget.plans:
+        planned = budget.fit_steps(progress.step, progress.seconds, seconds)
+        n_batches, config = len(run.batch_source.epoch(0)), run.state.model.config
+        settings = resolve_training_settings(
+            recipe, run.dataset_size, config, n_batches=n_batches, planned_steps=planned
+        )
+        run, budget.settings = replace(run, settings=settings), settings
+        record = {**record, "resolved": {**record["resolved"], "training": to_mapping(settings)}}
+    if rank.is_main:
+        budget.write = partial(write_plans, folder, record)
+    budget.begin(progress.step, progress.seconds, seconds_per_update=seconds)
     if trial is not None:
-        log_estimate(run, trial, budget.total_steps(progress.step), reporter)
+        log_estimate(run, trial, budget, reporter)
     return run, budget
 
 

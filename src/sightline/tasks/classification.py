@@ -170,7 +170,7 @@ class Classification(Task):
         return results
 
 
-LINEAR_ACCURACY = "linear_accuracy"
+LINEAR_ACCURACY = "linear_model_accuracy"
 """Score of the linear baseline on the validation set."""
 FEW_EXAMPLES = 5_000
 PRETRAIN = (
@@ -183,14 +183,16 @@ def score_linear_baseline(examples: "Examples", *, seed: int) -> float | None:
     """Return the accuracy of a linear model, trained and validated on the same examples; None for words."""
     import numpy as np
 
-    from sightline.evaluation.linear_baseline import train_linear_baseline
+    from sightline.data.datasets.stateless_random import permutation
+    from sightline.evaluation.linear_baseline import MAX_EXAMPLES, train_linear_baseline
 
     if examples.data.label_level == "token" or examples.labels is None:
         return None
 
     def read(split: "Split") -> tuple[list[list[str]], list[int]]:
         dataset, decode = split.dataset, examples.tokenizers.source.decode
-        numbers: list[int] = np.flatnonzero(split.selected).tolist()
+        selected = np.flatnonzero(split.selected)
+        numbers: list[int] = selected[permutation(len(selected), seed, 0)[:MAX_EXAMPLES]].tolist()
         columns = range(dataset.columns)
         texts = [[decode(dataset.sequence(number, column).tolist()) for column in columns] for number in numbers]
         return texts, [int(dataset.labels[number]) for number in numbers]

@@ -36,16 +36,16 @@ class Estimate:
     tokens_per_second: float | int
     """Counting both sides of a pair, and padding."""
 
-    def describe(self, n_updates: int | None = None, *, max_minutes: float | None = None) -> str:
+    def describe(self, n_updates: int | None = None, *, max_seconds: float | None = None) -> str:
         """Return for example "1.6 M parameters, about 310 MB of memory, about 2 min 40 s".
 
-        The time is that of the updates, if their number is known, and not more than the limit of the run.
+        The time is that of the updates, if their number is known, or the time that is left to the run.
         """
         parts = [f"{format_count(self.parameters)} parameters"]
         if self.memory_bytes is not None:
             parts.append(f"about {format_bytes(self.memory_bytes)} of memory")
-        if max_minutes is not None and n_updates is not None:
-            parts.append(f"about {n_updates:,} updates in at most {format_duration(60 * max_minutes)}")
+        if max_seconds is not None and n_updates is not None:
+            parts.append(f"about {n_updates:,} updates in at most {format_duration(max_seconds)}")
         elif n_updates is not None:
             parts.append(f"about {format_duration(n_updates * self.seconds_per_update)}")
         return ", ".join(parts)

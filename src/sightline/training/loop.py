@@ -130,9 +130,8 @@ def adopt_plan(state: TrainingState, context: TrainerContext, total_steps: int) 
     """Change the last update, and tell; the main rank has decided so."""
     progress, before = state.progress, context.budget.total_steps(state.progress.step)
     context.budget.adopt(progress.step, progress.seconds, total_steps)
-    context.reporter.info(
-        f"step {progress.step:,}: the time allows {total_steps:,} updates, not {before:,}; the schedule is adapted"
-    )
+    adapted = "; the schedule is adapted" if context.budget.fits_schedule else ""
+    context.reporter.info(f"step {progress.step:,}: the time allows {total_steps:,} updates, not {before:,}{adapted}")
 
 
 def on_step_end(state: TrainingState, settings: TrainingSettings, context: TrainerContext, *, n_batches: int) -> None:

@@ -7,11 +7,12 @@ will be the last one, and the schedule then goes faster or slower than the updat
     max_steps |              /      at first two minutes seemed enough for 400 updates;
               |            /        then a neighbor made the machine slower, and the second plan has 300.
               |       _ -           The learning rate is a function of the step of the schedule:
-              |  _ -                it never jumps, and is at its minimum when the time is up.
+              |  _ -                no plan makes it jump, and it is at its minimum when the time is up.
               +------------------ updates
 
 At a few shares of the time, the main rank checks whether the plan still holds, and replaces it if not. Every plan is
-written to run.json before it is followed, and a resumed run follows the same ones.
+written to run.json before it is followed, and a resumed run follows the same ones. If a resumed run is given other
+minutes, its schedule continues at the share of the updates that are done.
 """
 
 import time
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sightline.training.settings import SCHEDULES_WITH_END, TrainingSettings
+from sightline.training.settings import MAX_STEPS, SCHEDULES_WITH_END, TrainingSettings
 from sightline.training.state import check_fields
 
 REVIEWS = (0.02, 0.05, 0.1, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.96)
@@ -115,14 +116,11 @@ class Stopwatch:
         """Return the seconds of updates, and the updates, of this process so far."""
         return self._last
 
-    def seconds_per_update(self, since: tuple[float | int, int] = (0.0, 0), *, validate_every: int) -> float | None:
-        """Return the mean time of an update since a mark, with its share of a validation; None before the second."""
+    def seconds_per_update(self, since: tuple[float | int, int] = (0.0, 0)) -> float | None:
+        """Return the mean time of an update since a mark, without validations; None before the second."""
         mark = since if self._last[1] - since[1] >= MIN_UPDATES and since[1] else self._first
         n_updates = self._last[1] - mark[1]
-        if n_updates == 0:
-            return None
-        pauses = self._paused / self._n_validations / validate_every if self._n_validations else 0.0
-        return (self._last[0] - mark[0]) / n_updates + pauses
+        return (self._last[0] - mark[0]) / n_updates if n_updates else None
 
     def validation_seconds(self) -> float:
         """Return the mean time of a validation and the saves around it, 0 before the first."""
@@ -142,10 +140,12 @@ class TimeBudget:
         plans: Sequence[Plan] = (),
         *,
         max_total: int | None = None,
+        planned: bool = True,
         write: Callable[[Sequence[Plan]], None] | None = None,
     ) -> None:
         self.settings, self.write = settings, write
-        self.limit = None if settings.max_minutes is None else settings.max_minutes * 60
+        self.limit = settings.max_minutes * 60 if settings.max_minutes is not None and planned else None
+        """Seconds that the run is planned for; without `planned`, the minutes are only a limit for the loop."""
         self.max_total = max_total
         """Limit in updates that the user has set, besides the minutes."""
         self.plans = list(plans) if self.limit is not None else []
@@ -171,9 +171,14 @@ class TimeBudget:
         plan = self.plan_for(step + 1)
         return plan.total_steps if plan else self.settings.max_steps
 
+    @property
+    def fits_schedule(self) -> bool:
+        """Whether the schedule is fitted to the time: it has an end."""
+        return self.limit is not None and self.settings.schedule in SCHEDULES_WITH_END
+
     def schedule_step(self, update: int) -> float | int:
         """Return which step of the schedule an update is."""
-        plan = self.plan_for(update) if self.settings.schedule in SCHEDULES_WITH_END else None
+        plan = self.plan_for(update) if self.fits_schedule else None
         return plan.schedule_step_at(update) if plan else update
 
     def review(self, step: int, clock: Stopwatch) -> int:
@@ -181,11 +186,11 @@ class TimeBudget:
         seconds, plan = clock.elapsed(), self.plan_for(step + 1)
         if self.limit is None or plan is None or plan is not self.plans[-1] or not self._is_due(seconds):
             return 0
-        speed = clock.seconds_per_update(self._mark, validate_every=self.settings.validate_every)
+        speed = clock.seconds_per_update(self._mark)
         if speed is None:
             return 0
         self._reviewed, self._mark = seconds, clock.mark()
-        total = self.fit_steps(step, seconds + clock.validation_seconds(), speed)
+        total = self.fit_steps(step, seconds, speed, validation_seconds=clock.validation_seconds())
         changed = abs(total - plan.total_steps) > TOLERANCE * max(1, plan.total_steps - step)
         return total if changed else 0
 
@@ -193,19 +198,35 @@ class TimeBudget:
         """Replace the plan after an update; all ranks do so together."""
         return self._append(step, seconds, total, schedule_step=self.schedule_step(step))
 
-    def fit_steps(self, step: int, seconds: float | int, seconds_per_update: float | int) -> int:
-        """Return the last update that the time allows, at least one more."""
+    def fit_steps(
+        self,
+        step: int,
+        seconds: float | int,
+        seconds_per_update: float | int,
+        *,
+        validation_seconds: float | int = 0.0,
+    ) -> int:
+        """Return the last update that the time allows, at least one more, with the validations before it."""
+        every, update = self.settings.validate_every, max(seconds_per_update, 1e-9)
         left = (self.limit or 0.0) * (1 - RESERVE) - seconds
-        total = step + max(1, int(left / max(seconds_per_update, 1e-9)))
+        until_validation = every - step % every
+        if left <= until_validation * update:
+            n_updates = int(left / update)
+        else:
+            left = max(0.0, left - until_validation * update - validation_seconds)
+            n_periods, rest = divmod(left, every * update + validation_seconds)
+            n_updates = until_validation + int(n_periods) * every + min(every, int(rest / update))
+        total = min(step + max(1, n_updates), MAX_STEPS)
         return total if self.max_total is None else max(step + 1, min(total, self.max_total))
 
     def seconds_left(self, step: int, clock: Stopwatch) -> float | None:
         """Return how long the run will still take, validations included, if that is known."""
-        total = self.total_steps(step)
-        speed = clock.seconds_per_update(validate_every=self.settings.validate_every)
+        total, speed = self.total_steps(step), clock.seconds_per_update(self._mark)
         if total is None or speed is None or step >= total:
             return None
-        return (total - step) * speed
+        n_validations = (total - 1) // self.settings.validate_every - step // self.settings.validate_every
+        needed = (total - step) * speed + n_validations * clock.validation_seconds()
+        return needed if self.limit is None else max(0.0, min(needed, self.limit - clock.elapsed()))
 
     def _is_due(self, seconds: float) -> bool:
         limit = self.limit or 0.0
