@@ -29,12 +29,13 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
         f"{run.recipe.task}: {run.dataset_size.n_examples:,} training examples ({run.dataset_size.n_tokens:,} tokens), "
         f"{int(examples.valid.selected.sum()):,} validation examples"
     )
-    for line in examples.train.dataset.counts.report():
+    settings = run.recipe.task_settings(examples.data)
+    for line in (*run.recipe.task_row.open_corpus(settings).describe_tables(), *examples.train.dataset.counts.report()):
         reporter.info(f"  {line}")
     target = examples.tokenizers.target
     sizes = f"{tokenizer.vocab_size:,}" + (f" and {target.vocab_size:,}" if target else "")
-    settings = run.recipe.tokenizer
-    origin = f"from {settings.path}" if settings.path else settings.kind
+    tokenization = run.recipe.tokenizer
+    origin = f"from {tokenization.path}" if tokenization.path else tokenization.kind
     reporter.info(f"vocabulary: {sizes} tokens ({origin})")
     if examples.labels:
         names = examples.labels.names
@@ -150,8 +151,8 @@ def card_sections(
 
 
 def training_file_names(examples: Examples) -> tuple[str, ...]:
-    """Return the names of the training files, without their folders."""
-    return tuple(Path(name).name for name in (examples.data.train, examples.data.train_target) if name)
+    """Return short names of the training files."""
+    return examples.data.describe_files("train")
 
 
 def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> TrainingFacts:

@@ -124,9 +124,9 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
     recipe, data = run.recipe, run.examples.data
     parts: tuple[Part, ...] = ("train", "valid")
     files = {
-        f"{part}_{column}": content_hash(path)
+        f"{part}_{column}": content_hash(*paths)
         for part in parts
-        for column, path in zip(("source", "target"), data.files(part), strict=False)
+        for column, paths in zip(("source", "target"), data.sides(part), strict=False)
     }
     return {
         "sightline": __version__,

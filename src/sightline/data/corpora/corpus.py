@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from sightline.data.corpora.files import Counts, display_path
-from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text, read_tsv
+from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text
 from sightline.data.corpora.records import (
     LISTS,
     NOT_TEXT,
@@ -33,6 +33,7 @@ from sightline.data.corpora.records import (
     Record,
 )
 from sightline.data.corpora.settings import DataSettings, Format, Part
+from sightline.data.corpora.tables import TableSettings, detect_dialect, read_table
 from sightline.errors import InputError, SettingsError
 
 
@@ -59,8 +60,10 @@ class Corpus:
             raise self._unsuitable_format()
         if self.format == "parallel" and self.fields != SOURCE_AND_TARGET:
             raise SettingsError(f"parallel files hold sources and targets, not {' and '.join(self.fields)}")
-        if self.format == "tsv" and LISTS & set(self.fields) and self.fields != TURNS:
-            raise SettingsError(f"{' and '.join(self.fields)} are lists: give them as JSONL, not as TSV")
+        if self.format in ("tsv", "csv") and LISTS & set(self.fields) and self.fields != TURNS:
+            raise SettingsError(
+                f"{' and '.join(self.fields)} are lists: give them as JSONL, not as {self.format.upper()}"
+            )
 
     @property
     def text_fields(self) -> tuple[int, ...]:
@@ -71,7 +74,7 @@ class Corpus:
 
     def _unsuitable_format(self) -> SettingsError:
         needed = "pairs" if self.fields == SOURCE_AND_TARGET else " and ".join(self.fields)
-        reason = f"{display_path(self.files[0])}: this task needs {needed}: give a .tsv or .jsonl file"
+        reason = f"{display_path(self.files[0])}: this task needs {needed}: give a .tsv, .csv or .jsonl file"
         if self.fields == SOURCE_AND_TARGET:
             return SettingsError(reason, setting=f"data.{self.part}_target", advice="the target file as {}")
         return SettingsError(reason, setting="data.format", advice="set {}")
@@ -80,6 +83,12 @@ class Corpus:
     def files(self) -> tuple[Path, ...]:
         """Every file of the corpus."""
         return self.settings.files(self.part)
+
+    @property
+    def name(self) -> str:
+        """The files, for messages: all if there are few, else those at both ends."""
+        names = [display_path(path) for path in self.files]
+        return " and ".join(names) if len(names) <= 2 else f"{names[0]} … {names[-1]} ({len(names):,} files)"
 
     @property
     def format(self) -> Format:
@@ -108,7 +117,7 @@ class Corpus:
         if not counts["kept"]:
             dropped = "; ".join(counts.report())
             reason = f"every record was dropped ({dropped})" if dropped else "it is empty"
-            raise InputError(f"{' and '.join(map(display_path, self.files))}: no usable record: {reason}")
+            raise InputError(f"{self.name}: no usable record: {reason}")
 
     def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
         """Yield the texts to train a tokenizer on: all or some fields of every record (or every `stride`-th)."""
@@ -117,27 +126,42 @@ class Corpus:
                 if fields is None or number in fields:
                     yield from (field,) if isinstance(field, str) else field
 
-    def _read(self, counts: Counts) -> Iterator[Record]:
-        settings, policy = self.settings, self.settings.on_bad_utf8
-        if self.format == "parallel":
-            return read_parallel(*self.files, on_bad_utf8=policy, counts=counts)
-        if self.format == "text":
-            (path,) = self.files
-            return read_text(
-                path, unit=self.unit, documents=settings.document_separator, on_bad_utf8=policy, counts=counts
-            )
-        path = self.files[0]
-        if self.format == "jsonl":
-            return read_jsonl(path, columns=settings.columns, fields=self.fields, on_bad_utf8=policy, counts=counts)
-        rows = read_tsv(
-            path,
-            columns=settings.columns,
-            fields=self.row_fields,
-            header=settings.header,
-            on_bad_utf8=policy,
-            counts=counts,
+    def describe_tables(self) -> list[str]:
+        """Return the dialect of the first file in a line, if it is a table but no plain TSV."""
+        if self.format not in ("tsv", "csv"):
+            return []
+        path, *others = self.files
+        dialect = detect_dialect(path, self._table, csv=self.format == "csv")
+        plain_tsv = self.format == "tsv" and not dialect.quoting and dialect.delimiter == "\t"
+        more = f" (and {len(others):,} more, each by itself)" if others else ""
+        return [] if plain_tsv else [f"{display_path(Path(path.name))}{more}: {dialect.describe()}"]
+
+    @property
+    def _table(self) -> TableSettings:
+        settings = self.settings
+        return TableSettings(
+            self.row_fields, settings.columns, settings.delimiter_character, settings.quoting, settings.header
         )
-        return (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if self.fields == TURNS else rows
+
+    def _read(self, counts: Counts) -> Iterator[Record]:
+        settings, policy, sides = self.settings, self.settings.on_bad_utf8, self.settings.sides(self.part)
+        if self.format == "parallel":
+            for source, target in zip(*sides, strict=True):
+                yield from read_parallel(source, target, on_bad_utf8=policy, counts=counts)
+        elif self.format == "text":
+            yield from read_text(
+                sides[0], unit=self.unit, documents=settings.document_separator, on_bad_utf8=policy, counts=counts
+            )
+        elif self.format == "jsonl":
+            for path in sides[0]:
+                yield from read_jsonl(
+                    path, columns=settings.columns, fields=self.fields, on_bad_utf8=policy, counts=counts
+                )
+        else:
+            for path in sides[0]:
+                rows = read_table(path, self._table, csv=self.format == "csv", on_bad_utf8=policy, counts=counts)
+                as_turns = self.fields == TURNS
+                yield from (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if as_turns else rows
 
 
 MAX_FINGERPRINTS = 1_000_000

@@ -23,6 +23,8 @@ class Record(NamedTuple):
     """Whether this is the last record of its document."""
     key: str | None = None
     """Split key, if not the first field."""
+    raw: str = ""
+    """The row as it stands in a TSV, CSV or JSON Lines file."""
 
 
 SOURCE_AND_TARGET = ("source", "target")
