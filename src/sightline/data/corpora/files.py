@@ -18,6 +18,23 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from sightline.errors import InputError
 
+FAULTS = {
+    "empty": "a side is blank, or has no letter and no digit",
+    "too_long": "a side has too many characters",
+    "length_ratio": "one side is much longer than the other",
+    "identical": "both sides are the same text",
+    "swapped": "source and target are in each other's place",
+    "wrong_language": "one side is in the language of the other",
+    "wrong_script": "a side is in a script that its side does not use",
+    "numbers": "the numbers of the two sides differ",
+    "encoding": "characters of a broken encoding",
+    "markup": "remains of HTML: tags or entities",
+    "controls": "control characters",
+    "duplicate": "an exact repetition",
+    "near_duplicate": "a repetition but for case, spacing and punctuation",
+}
+"""What cleaning drops a record for, by the name of its rule (`cleaning.py`)."""
+
 OUTCOMES = {
     "kept": "kept",
     "blank": "blank, dropped",
@@ -35,6 +52,8 @@ OUTCOMES = {
     "copies_dropped": "with identical source and target, dropped",
     "long_skipped": "longer than max_length, dropped",
     "long_cut": "longer than max_length, truncated",
+    "cleaned": "dropped by data.clean, for one or more of these reasons:",
+    **{f"clean_{name}": f"{name}: {fault}" for name, fault in FAULTS.items()},
 }
 """The documented outcomes, as reported; anything refused is an error with its line, never a count."""
 

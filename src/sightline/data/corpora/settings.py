@@ -131,7 +131,7 @@ class DataSettings:
         },
     )
     drop_duplicates: bool = field(
-        default=False, metadata={"help": "drop repeated examples (compared with the first million distinct ones)"}
+        default=False, metadata={"help": "drop repeated examples (compared with about four million others)"}
     )
     drop_identical: bool = field(default=False, metadata={"help": "drop pairs whose source and target are identical"})
     clean: bool = field(
