@@ -132,6 +132,8 @@ def open_examples(
     if data.valid is not None:
         other = open_dataset(root, task.open_corpus(settings, "valid"), encoder)
         return Examples(data, tokenizers, labels, Split.all_of(dataset), Split.all_of(other))
+    if data.folds and data.fold is None:  # the final model: every example was held out from the model of its fold
+        return Examples(data, tokenizers, labels, Split.all_of(dataset), Split.all_of(dataset))
     given = recipe.sections["training"].get("seed", 1)
     held_out = task.hold_out(settings, dataset, seed=given if isinstance(given, int) else 1)
     return Examples(data, tokenizers, labels, Split(dataset, ~held_out), Split(dataset, held_out))

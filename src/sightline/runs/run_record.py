@@ -85,6 +85,16 @@ def check_settings_match(old: Mapping[str, Any], new: Mapping[str, object], fold
     return changed
 
 
+def check_same_split(record: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to resume a run whose validation set would be another: another version may hold out other examples."""
+    before, now_ = (entries.get("data", {}).get("validation_examples") for entries in (record, new))
+    if before is not None and before != now_:
+        raise RefusedError(
+            f"{folder} cannot be resumed: it was validated on {before:,} examples, this version holds out {now_:,}. "
+            "Resume it with the version that started it, or start a new run in another folder"
+        )
+
+
 def default_sections() -> dict[str, dict[str, object]]:
     """Return the defaults of every section: the values of settings that did not exist when a run started."""
     found = {name: defaults(kind) for name, kind in SECTIONS.items()}

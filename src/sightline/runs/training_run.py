@@ -14,6 +14,7 @@ from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
+from sightline.runs.folds import collect_fold_scores, final_recipe, fold_recipes, has_folds, is_finished
 from sightline.runs.messages import (
     card_sections,
     collect_training_facts,
@@ -25,12 +26,14 @@ from sightline.runs.prepare import PreparedRun, prepare
 from sightline.runs.recipe import Recipe, apply_overrides, build_recipe, list_recipes, read_recipe
 from sightline.runs.run_record import (
     build_record_entries,
+    check_same_split,
     check_settings_match,
     find_recipe_entries,
     now,
     read_run_record,
     write_run_record,
 )
+from sightline.runs.validation import FoldScores
 from sightline.runtime import StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
 from sightline.tasks import load
@@ -92,7 +95,44 @@ def train(
         stack.enter_context(lock_run(folder) if rank.is_main else nullcontext())
         rank_reporter = reporter if rank.is_main else SilentReporter()
         stack.callback(rank_reporter.end)
+        if has_folds(resolved):
+            return run_folds(resolved, folder, rank, rank_reporter, place, resume=resume, tensorboard=tensorboard)
         return run_training(resolved, folder, rank, rank_reporter, place, resume=resume, tensorboard=tensorboard)
+
+
+def run_folds(
+    recipe: Recipe,
+    folder: Path,
+    rank: Rank,
+    reporter: Reporter,
+    device: torch.device,
+    *,
+    resume: bool,
+    tensorboard: bool,
+) -> Result:
+    """Train a model for each fold, then the final one on all data, with the mean scores of the folds as its own."""
+    folds = fold_recipes(recipe, folder)
+    for number, (place, fold) in enumerate(folds.items(), 1):
+        done = is_finished(place)
+        reporter.info(f"fold {number} of {len(folds)}{' is finished' if done else ''}: {place}")
+        if done:
+            continue
+        record = read_run_record(place)
+        known = fold if record is None else fill_from_resolved(fold, record["resolved"]["training"])
+        result = run_training(known, place, rank, reporter, device, resume=record is not None, tensorboard=False)
+        rank.barrier()  # the others read what the main rank has recorded
+        if result.stop_reason == "signal":
+            return replace(result, folder=folder)
+    found = collect_fold_scores(folds)
+    reporter.info(found.describe())
+    final = final_recipe(recipe, found)
+    record = read_run_record(folder) if resume else None
+    if record is not None:
+        final = fill_from_resolved(final, record["resolved"]["training"])
+    reporter.info(f"the final model, on all data: {final.sections['training']['max_steps']:,} updates")
+    return run_training(
+        final, folder, rank, reporter, device, resume=resume, tensorboard=tensorboard, fold_scores=found
+    )
 
 
 def overfit_batch(
@@ -158,6 +198,7 @@ def run_training(
     *,
     resume: bool,
     tensorboard: bool,
+    fold_scores: FoldScores | None = None,
 ) -> Result:
     """Prepare the run, print the introduction, train, and print the summary."""
     configure_runtime(recipe)
@@ -165,11 +206,14 @@ def run_training(
     if not rank.is_main:
         rank.barrier()  # the main rank encodes the data, the others wait for it
     run = prepare(recipe, folder, rank=rank, resume=resume, device=device)
+    run = replace(run, validator=fold_scores) if fold_scores else run
     if rank.is_main:
         log_introduction(run, reporter)
         facts = build_record_entries(run, record)
         for change in check_settings_match(record["resolved"], facts["resolved"], folder) if record else ():  # type: ignore[arg-type]
             reporter.warn(f"resuming with changed settings: {change}")
+        if record:
+            check_same_split(record, facts, folder)
         if not resume:
             bundle.save(run.bundle, initial_snapshot(folder))
         write_run_record(folder, facts)  # from now on the run can be resumed

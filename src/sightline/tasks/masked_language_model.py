@@ -78,6 +78,8 @@ class MaskedLanguageModel(Task):
 
         if not uses_nsp(settings):
             return super().hold_out(settings, dataset, seed=seed)
+        if settings.data.folds:
+            raise SettingsError("next sentence prediction has no folds: set model.heads=mlm", setting="data.folds")
         size = validation_size(len(dataset), share=settings.data.validation_share)
         return hold_out_line_groups(np.asarray(dataset.labels), seed=seed, size=size)
 

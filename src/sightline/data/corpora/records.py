@@ -109,15 +109,15 @@ def check_labels(names: set[str], others: Sequence[set[str]], n_records: int) ->
         order = [number for number in range(1, last + 1) if number != fewest + 1] + [fewest + 1]
         raise InputError(
             f"{len(names):,} classes: are the columns swapped? Column {fewest + 1} has only "
-            f"{len(others[fewest]):,} different values, and the last one, which holds the labels, {len(names):,}: fix it",
+            f"{len(others[fewest]):,} different values, the last one, which holds the labels, {len(names):,}: fix it",
             setting="data.columns",
             advice=f"set {{}}={','.join(map(str, order))}",
         )
     mean_words = sum(len(name.split()) for name in names) / len(names)
     if 2 * len(names) > n_records and mean_words > MAX_LABEL_WORDS:
         raise InputError(
-            f"{len(names):,} classes in {n_records:,} examples, of {mean_words:.0f} words on average: the last column is "
-            "no label: fix it",
+            f"{len(names):,} classes in {n_records:,} examples, of {mean_words:.0f} words on average: the last "
+            "column is no label: fix it",
             setting="data.columns",
             advice="choose the text and the label with {}",
         )

@@ -94,7 +94,7 @@ def hold_out_fold(
     held_out = np.zeros(len(keys), dtype=np.bool_)
     for number, name in enumerate(np.unique(owners).tolist()):
         members = np.flatnonzero(owners == name)
-        groups, which, counts = np.unique(ranked[members], return_inverse=True, return_counts=True)
+        _, which, counts = np.unique(ranked[members], return_inverse=True, return_counts=True)
         middles = np.cumsum(counts) - counts / 2
         parts = np.floor(folds * middles / counts.sum()).astype(np.int64)
         held_out[members] = (parts[which] + number) % folds == fold - 1  # small classes begin with different parts
