@@ -53,6 +53,11 @@ def test_chunks_of_running_text_count_as_ten_examples(n, size):
     assert validation_size(n, chunks=True) == size
 
 
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (10, 1), (100, 10), (2_000, 20), (10_000, 100), (10**6, 2_000)])
+def test_resumed_runs_of_earlier_versions_hold_out_what_they_did(n, size):
+    assert validation_size(n, share=None) == size
+
+
 def test_another_share_stays_within_the_limits():
     assert validation_size(10_000, share=0.15) == 1_500
     assert validation_size(10_000, share=0.001) == 200

@@ -8,7 +8,7 @@ from sightline import bundle
 from sightline.errors import RefusedError, SettingsError
 from sightline.runs import train
 from sightline.runs import training_run as training_run_module
-from sightline.runs.run_record import read_run_record, write_run_record
+from sightline.runs.run_record import read_run_record
 from sightline.training.report import SilentReporter
 
 from .small import overrides, weights_of
@@ -71,14 +71,6 @@ def test_a_small_set_is_told_of_folds(tmp_path):
     train("classification", overrides(tmp_path, "classification"), out=tmp_path / "run", reporter=reporter)
     assert any("12 validation examples held out (20% of the data)" in text for text in reporter.messages)
     assert any("uncertain by ±29 points or so: data.folds=5" in text for text in reporter.messages)
-
-
-def test_a_run_whose_validation_set_would_change_is_not_resumed(tmp_path):
-    result = train("classification", overrides(tmp_path, "classification"), out=tmp_path / "run")
-    record = read_run_record(result.folder)
-    write_run_record(result.folder, {**record, "data": {**record["data"], "validation_examples": 6}})
-    with pytest.raises(RefusedError, match="it was validated on 6 examples, this version holds out 12"):
-        train(None, out=result.folder, resume=True)
 
 
 @pytest.mark.parametrize(

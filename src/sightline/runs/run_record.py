@@ -47,7 +47,13 @@ def read_run_record(folder: Path) -> dict[str, Any] | None:
     if file is None:
         return None
     with file:
-        return read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
+        record = read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
+    sections = [entries.get("data") for name in ("resolved", "recipe") if isinstance(entries := record.get(name), dict)]
+    if sections and isinstance(sections[0], dict) and "validation_share" not in sections[0]:
+        for data in sections:
+            if isinstance(data, dict):
+                data["validation_share"] = None  # a run of 0.2.0 or before keeps what it held out
+    return record
 
 
 def write_run_record(folder: Path, entries: Mapping[str, object]) -> None:
@@ -83,16 +89,6 @@ def check_settings_match(old: Mapping[str, Any], new: Mapping[str, object], fold
             "Resume without them, or start a new run in another folder"
         )
     return changed
-
-
-def check_same_split(record: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to resume a run whose validation set would be another: another version may hold out other examples."""
-    before, now_ = (entries.get("data", {}).get("validation_examples") for entries in (record, new))
-    if before is not None and before != now_:
-        raise RefusedError(
-            f"{folder} cannot be resumed: it was validated on {before:,} examples, this version holds out {now_:,}. "
-            "Resume it with the version that started it, or start a new run in another folder"
-        )
 
 
 def default_sections() -> dict[str, dict[str, object]]:

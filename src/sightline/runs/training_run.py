@@ -26,7 +26,6 @@ from sightline.runs.prepare import PreparedRun, prepare
 from sightline.runs.recipe import Recipe, apply_overrides, build_recipe, list_recipes, read_recipe
 from sightline.runs.run_record import (
     build_record_entries,
-    check_same_split,
     check_settings_match,
     find_recipe_entries,
     now,
@@ -177,7 +176,11 @@ def resolve_recipe(
     else:
         found = read_recipe(recipe or "")
     found = found.with_values(overrides) if isinstance(overrides, Mapping) else apply_overrides(found, overrides)
-    return found if record is None else fill_from_resolved(found, record["resolved"]["training"]), folder
+    if record is None:
+        return found, folder
+    if record["resolved"]["data"]["validation_share"] is None:
+        found = found.with_values({"data.validation_share": None})
+    return fill_from_resolved(found, record["resolved"]["training"]), folder
 
 
 def fill_from_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:
@@ -212,8 +215,6 @@ def run_training(
         facts = build_record_entries(run, record)
         for change in check_settings_match(record["resolved"], facts["resolved"], folder) if record else ():  # type: ignore[arg-type]
             reporter.warn(f"resuming with changed settings: {change}")
-        if record:
-            check_same_split(record, facts, folder)
         if not resume:
             bundle.save(run.bundle, initial_snapshot(folder))
         write_run_record(folder, facts)  # from now on the run can be resumed

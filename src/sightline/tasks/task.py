@@ -198,7 +198,7 @@ class Task:
         if data.fold is not None:
             return hold_out_fold(dataset.keys, classes, seed=seed, fold=data.fold, folds=data.folds)
         size = self.validation_size(settings, dataset)
-        if classes is None:
+        if classes is None or data.validation_share is None:
             return hold_out(dataset.keys, seed=seed, size=size)
         return hold_out_by_class(dataset.keys, classes, seed=seed, size=size)
 

@@ -50,11 +50,11 @@ class DataSettings:
     )
     valid: Files | None = field(default=None, metadata={"help": "validation set; none: held out from train"})
     valid_target: Files | None = field(default=None, metadata={"help": "target side of the validation set"})
-    validation_share: float = field(
+    validation_share: float | None = field(
         default=0.1,
         metadata={
             "help": "share of train held out for validation, if valid is not set; "
-            "at least 200 and at most 2,000 examples, but never more than a fifth"
+            "at least 200 and at most 2,000 examples, but never more than a fifth; none: a hundredth, as in 0.2.0"
         },
     )
     folds: int = field(
@@ -146,7 +146,7 @@ class DataSettings:
             given = getattr(self, name)
             checks.that(given is None or (bool(given) and all(as_names(given))), f"{name} names no file")
         checks.that(
-            0 < self.validation_share <= 0.2,
+            self.validation_share is None or 0 < self.validation_share <= 0.2,
             f"validation_share must be above 0 and at most 0.2, not {self.validation_share}",
         )
         checks.that(

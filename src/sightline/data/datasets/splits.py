@@ -111,8 +111,10 @@ CHUNK_WEIGHT = 10
 """Examples that a chunk of running text stands for in these limits: it has many sentences."""
 
 
-def validation_size(n_examples: int, *, share: float = 0.1, chunks: bool = False) -> int:
-    """Return how many examples, or chunks of running text, to hold out."""
+def validation_size(n_examples: int, *, share: float | None = 0.1, chunks: bool = False) -> int:
+    """Return how many examples, or chunks of running text, to hold out; without a share, as many as 0.2.0 did."""
+    if share is None:
+        return max(1, min(MAX_VALIDATION, max(round(0.01 * n_examples), min(20, n_examples // 10))))
     weight = CHUNK_WEIGHT if chunks else 1
     wanted = min(MAX_VALIDATION / weight, max(share * n_examples, MIN_VALIDATION / weight))
     return max(1, int(min(wanted, MAX_SHARE * n_examples) + 1e-9))
