@@ -61,7 +61,7 @@ def convert(value: object, kind: Any) -> Any:
     if origin is Literal:
         return value if value in arguments else refuse(value, one_of(arguments, value))
     if origin in (Union, types.UnionType):
-        return None if value is None else convert(value, next(a for a in arguments if a is not type(None)))
+        return None if value is None else convert(value, choose_type(value, arguments))
     if origin in (tuple, Mapping) or dataclasses.is_dataclass(kind):
         return convert_collection(value, kind)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -72,6 +72,12 @@ def convert(value: object, kind: Any) -> Any:
     if kind is float and not math.isfinite(cast("float", value)):
         refuse(value, "a finite number")
     return value
+
+
+def choose_type(value: object, kinds: tuple[Any, ...]) -> Any:
+    """Return the kind a value is to be: of several, a list is a tuple, and anything else the first."""
+    several = [kind for kind in kinds if get_origin(kind) is tuple]
+    return several[0] if several and isinstance(value, list | tuple) else next(k for k in kinds if k is not type(None))
 
 
 def convert_collection(value: object, kind: Any) -> Any:

@@ -71,6 +71,20 @@ def replace_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
     remove_folder(old)
 
 
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yield a new file to write, and replace `path` by it once it is written: a kill leaves the old one or the new."""
+    new = path.with_name(f"{path.name}.tmp-new")
+    try:
+        yield new
+        fsync(new)
+        new.replace(path)
+        fsync(path.parent)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
 def swap_folders(new: Path, folder: Path, old: Path) -> None:
     """Swap the folders; if that fails halfway, swap back."""
     replaced = os.path.lexists(folder)

@@ -231,7 +231,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
     Measured in a child: the memory of other threads of this process would be counted, too.
     """
     monkeypatch.setattr(encoded_dataset, "MAX_CHUNK_RECORDS", 64)
-    monkeypatch.setattr("sightline.data.corpora.corpus.MAX_FINGERPRINTS", 100)
+    monkeypatch.setattr("sightline.data.corpora.cleaning.MAX_FINGERPRINTS", 100)
+    monkeypatch.setattr("sightline.data.corpora.tables.SAMPLE_ROWS", 100)
     monkeypatch.setattr("sightline.data.corpora.files.BLOCK_BYTES", 1 << 14)
 
     def peak(n_lines):

@@ -87,8 +87,13 @@ REFUSED = {
     "no gzip": ("a.tsv.gz", b"a\tb\n", r"this is not gzip, despite its name"),
     "half a gzip": ("a.tsv.gz", gzip.compress(NOISE)[:5_000], "this gzip file is truncated"),
     "damaged gzip": ("a.tsv.gz", gzip.compress(b"a\tb\n" * 99)[:-8] + b"\0" * 8, "this gzip file is damaged"),
-    "CSV": ("a.csv", b"a,b\n", "CSV is not supported: save it as TSV"),
-    "text for pairs": ("a.txt", b"a\n", r"this task needs pairs: give a \.tsv or \.jsonl file, or the target file"),
+    "columns of a CSV": ("a.csv", b"a,b\nc\n", r"a\.csv:2: this line has 1 column, 2 are needed"),
+    "CSV that is not UTF-8": ("a.csv", b'a,b\n"c\n\xe4",d\n', r"a\.csv:3:1: byte 1 of this line is not UTF-8"),
+    "text for pairs": (
+        "a.txt",
+        b"a\n",
+        r"this task needs pairs: give a \.tsv, \.csv or \.jsonl file, or",
+    ),
     "NaN": ("a.jsonl", JSON + '{"source": NaN, "target": "b"}', r"a\.jsonl:2: NaN is not a JSON number"),
     "no JSON": ("a.jsonl", "hello", r"a\.jsonl:1: this is not JSON"),
     "no object": ("a.jsonl", "[]", r"a\.jsonl:1: this JSON is not an object"),
@@ -220,7 +225,7 @@ def test_pipe_is_refused_without_waiting(tmp_path):
 
 
 def test_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="this is a folder: give a file in it"):
+    with pytest.raises(InputError, match="no file in this folder: give files, or a pattern"):
         read(tmp_path, format="tsv")
 
 

@@ -11,7 +11,7 @@ import torch
 
 import sightline
 from sightline import bundle
-from sightline.data.datasets.splits import group_lines, has_neighbors, hold_out_line_groups
+from sightline.data.datasets.splits import group_lines, has_neighbors, hold_out_line_groups, validation_size
 from sightline.errors import RefusedError, SettingsError, SightlineError
 from sightline.evaluation import translation as translation_module
 from sightline.runs import examples as tokenization_module
@@ -174,7 +174,7 @@ def test_held_out_line_groups_leave_neighbors_in_both_splits(n, documents):
     import numpy as np
 
     which = np.sort(np.arange(n) % documents)
-    held_out = hold_out_line_groups(which, seed=1)
+    held_out = hold_out_line_groups(which, seed=1, size=validation_size(n))
     numbers = group_lines(which)
     assert 0 < held_out.sum() < n / 2
     assert has_neighbors(numbers[held_out])

@@ -20,13 +20,13 @@ def evaluate(
         Path | None, typer.Option(metavar="F", help="Target (reference) file, one text per line.")
     ] = None,
     tsv: Annotated[
-        Path | None, typer.Option(metavar="F", help="Parallel file: source and target, tab-separated.")
+        Path | None, typer.Option(metavar="F", help="Parallel file: source and target as TSV, CSV or JSONL.")
     ] = None,
     text: Annotated[Path | None, typer.Option(metavar="F", help="Text file for language models.")] = None,
     dialogues: Annotated[
         Path | None, typer.Option(metavar="F", help="Dialogues: JSONL of turns, or TSV of turn and reply.")
     ] = None,
-    labeled: Annotated[Path | None, typer.Option(metavar="F", help="Labeled texts, TSV or JSONL.")] = None,
+    labeled: Annotated[Path | None, typer.Option(metavar="F", help="Labeled texts, TSV, CSV or JSONL.")] = None,
     documents: Annotated[
         DocumentEnd | None,
         typer.Option(help="Document separator of --text: a blank line (default), every line, or the end of the file."),

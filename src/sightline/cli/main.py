@@ -21,6 +21,7 @@ from sightline.cli.average import average
 from sightline.cli.bench import app as bench
 from sightline.cli.chat import chat
 from sightline.cli.classify import classify
+from sightline.cli.clean import clean
 from sightline.cli.demo import demo
 from sightline.cli.embed import embed
 from sightline.cli.evaluate import evaluate
@@ -81,7 +82,7 @@ TRAIN = "Train"
 USE = "Use a model"
 INSPECT = "Inspect and evaluate"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    TRAIN: (demo, train, average),
+    TRAIN: (demo, clean, train, average),
     USE: (translate, generate, chat, fill, classify, embed, neighbors, serve),
     INSPECT: (inspect, evaluate, info),
 }

@@ -22,7 +22,7 @@ from sightline.data.corpora.records import (
     Labels,
     Record,
 )
-from sightline.data.corpora.settings import DataSettings, Format
+from sightline.data.corpora.settings import DataSettings, Format, extension_format
 from sightline.errors import InputError, RefusedError
 
 KINDS = ("source", "tsv", "text", "dialogues", "labeled")
@@ -130,7 +130,10 @@ class EvaluationSet:
                 context_turns=context_turns,
                 document_separator=document_separator,
             )
-            yield Corpus(settings, fields, unit=unit).records(counts)
+            corpus = Corpus(settings, fields, unit=unit)
+            for line in corpus.describe_tables():
+                sys.stderr.write(f"{line}\n")
+            yield corpus.records(counts)
         except RefusedError as error:
             if error.setting is None:
                 raise
@@ -145,11 +148,11 @@ class EvaluationSet:
 
     @property
     def _format(self) -> Format:
-        """Format of the files: a file with columns is TSV, unless it is named .jsonl."""
+        """Format of the files: a file with columns is TSV, unless it is named .csv or .jsonl."""
         if self.kind in ("source", "text"):
             return "parallel" if self.kind == "source" else "text"
-        named = DataSettings(train=str(self.path)).format_of("train")
-        return "jsonl" if named == "jsonl" else "tsv"
+        named = extension_format(self.path)
+        return "tsv" if named == "text" else named
 
 
 def build_example(record: Record, labels: Labels) -> tuple[Field | tuple[str, str], Field]:

@@ -9,7 +9,7 @@ from sightline.bundle.folder import format_words, load_tokenizer, read_words
 from sightline.config import to_mapping
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.records import SOURCE_AND_TARGET, Labels
-from sightline.data.datasets.encoded_dataset import content_hash, open_dataset
+from sightline.data.datasets.encoded_dataset import content_hash, open_dataset, reading_settings
 from sightline.data.datasets.examples import Examples, Split, Tokenizers
 from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_tokenizer
 from sightline.data.tokenizers.training import WordCounter
@@ -88,12 +88,11 @@ def corpus_bytes(corpus: Corpus) -> int:
 
 def tokenizer_fingerprint(recipe: Recipe, corpus: Corpus) -> str:
     """Return the cache key of the tokenizers."""
-    reading = {name: value for name, value in to_mapping(corpus.settings).items() if "train" not in name}
     facts = {
         "format": 1,
         "files": [content_hash(path) for path in corpus.files],
         "read as": [corpus.format, *corpus.fields],
-        "reading": {name: value for name, value in reading.items() if name not in ("folder", "valid", "valid_target")},
+        "reading": reading_settings(corpus.settings),
         "tokenizer": to_mapping(recipe.tokenizer),
         "architecture": recipe.family,
     }
@@ -133,6 +132,8 @@ def open_examples(
     if data.valid is not None:
         other = open_dataset(root, task.open_corpus(settings, "valid"), encoder)
         return Examples(data, tokenizers, labels, Split.all_of(dataset), Split.all_of(other))
+    if data.folds and data.fold is None:  # the final model: every example was held out from the model of its fold
+        return Examples(data, tokenizers, labels, Split.all_of(dataset), Split.all_of(dataset))
     given = recipe.sections["training"].get("seed", 1)
     held_out = task.hold_out(settings, dataset, seed=given if isinstance(given, int) else 1)
     return Examples(data, tokenizers, labels, Split(dataset, ~held_out), Split(dataset, held_out))

@@ -9,6 +9,7 @@ from torch import Tensor
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
+from sightline.data.datasets.splits import MIN_VALIDATION
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
@@ -27,14 +28,16 @@ def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> N
     examples, tokenizer = run.examples, run.examples.tokenizers.source
     reporter.info(
         f"{run.recipe.task}: {run.dataset_size.n_examples:,} training examples ({run.dataset_size.n_tokens:,} tokens), "
-        f"{int(examples.valid.selected.sum()):,} validation examples"
+        f"{describe_validation(examples)}"
     )
-    for line in examples.train.dataset.counts.report():
+    log_small_validation(examples, reporter)
+    settings = run.recipe.task_settings(examples.data)
+    for line in (*run.recipe.task_row.open_corpus(settings).describe_tables(), *examples.train.dataset.counts.report()):
         reporter.info(f"  {line}")
     target = examples.tokenizers.target
     sizes = f"{tokenizer.vocab_size:,}" + (f" and {target.vocab_size:,}" if target else "")
-    settings = run.recipe.tokenizer
-    origin = f"from {settings.path}" if settings.path else settings.kind
+    tokenization = run.recipe.tokenizer
+    origin = f"from {tokenization.path}" if tokenization.path else tokenization.kind
     reporter.info(f"vocabulary: {sizes} tokens ({origin})")
     if examples.labels:
         names = examples.labels.names
@@ -47,6 +50,27 @@ def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> N
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
+
+
+def describe_validation(examples: Examples) -> str:
+    """Return how many examples the model is validated on, and where they come from."""
+    n, data = int(examples.valid.selected.sum()), examples.data
+    if data.valid is not None:
+        return f"{n:,} validation examples"
+    if data.folds and data.fold is None:
+        return f"scores from {data.folds} folds"
+    part = f"fold {data.fold} of {data.folds}" if data.fold else f"{n / len(examples.valid.dataset):.0%} of the data"
+    return f"{n:,} validation examples held out ({part})"
+
+
+def log_small_validation(examples: Examples, reporter: Reporter) -> None:
+    """Say how little a small validation set tells about a classifier, and what tells more."""
+    n, data = int(examples.valid.selected.sum()), examples.data
+    if examples.labels and not data.folds and data.valid is None and n < MIN_VALIDATION:
+        reporter.info(
+            f"  an accuracy on {n:,} examples is uncertain by ±{100 / math.sqrt(n):.0f} points or so: data.folds=5 "
+            "validates on every example and trains the final model on all of them (six runs instead of one)"
+        )
 
 
 def log_estimate(run: PreparedRun, trial: Estimate, budget: TimeBudget, reporter: Reporter) -> None:
@@ -155,8 +179,8 @@ def card_sections(
 
 
 def training_file_names(examples: Examples) -> tuple[str, ...]:
-    """Return the names of the training files, without their folders."""
-    return tuple(Path(name).name for name in (examples.data.train, examples.data.train_target) if name)
+    """Return short names of the training files."""
+    return examples.data.describe_files("train")
 
 
 def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> TrainingFacts:

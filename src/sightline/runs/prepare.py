@@ -25,7 +25,7 @@ from sightline.runs.autosize import build_model_config, choose_batch_tokens, res
 from sightline.runs.examples import open_examples, open_tokenizers
 from sightline.runs.folder import encoded_folder, initial_snapshot
 from sightline.runs.recipe import Recipe
-from sightline.runs.validation import Validator
+from sightline.runs.validation import FoldScores, Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
 from sightline.tasks.task import BatchPlan, TaskSettings
@@ -50,7 +50,7 @@ class PreparedRun:
     task_config: TaskConfig
     batch_source: BatchSource
     objective: Objective
-    validator: Validator
+    validator: Validator | FoldScores
     new_weights: list[str]
     """Randomly initialized weights: with init_from, only those that the other model lacks."""
 

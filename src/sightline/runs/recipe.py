@@ -17,7 +17,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from sightline.config import Checks, convert, from_mapping, one_of, unknown_name
+from sightline.config import Checks, choose_type, convert, from_mapping, one_of, unknown_name
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.masking import MaskingSettings
 from sightline.data.tokenizers.training import Kind
@@ -395,7 +395,9 @@ def parse_value(text: str, kind: Any) -> object:
     """Parse a value as the type of its setting; lists are separated by commas."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return None if text == "none" else parse_value(text, next(a for a in arguments if a is not type(None)))
+        is_list = text.strip().startswith("[") and text.strip().endswith("]")
+        kind = choose_type([] if is_list else text, arguments)
+        return None if text == "none" else parse_value(text, kind)
     if origin is tuple and not text.strip().startswith("["):
         return tuple(parse_value(part.strip(), arguments[0]) for part in text.split(",") if part.strip())
     if kind is str or origin is Literal:

@@ -49,7 +49,13 @@ def read_run_record(folder: Path) -> dict[str, Any] | None:
     if file is None:
         return None
     with file:
-        return read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
+        record = read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
+    sections = [entries.get("data") for name in ("resolved", "recipe") if isinstance(entries := record.get(name), dict)]
+    if sections and isinstance(sections[0], dict) and "validation_share" not in sections[0]:
+        for data in sections:
+            if isinstance(data, dict):
+                data["validation_share"] = None  # a run of 0.2.0 or before keeps what it held out
+    return record
 
 
 def write_run_record(folder: Path, entries: Mapping[str, object]) -> None:
@@ -127,9 +133,9 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
     recipe, data = run.recipe, run.examples.data
     parts: tuple[Part, ...] = ("train", "valid")
     files = {
-        f"{part}_{column}": content_hash(path)
+        f"{part}_{column}": content_hash(*paths)
         for part in parts
-        for column, path in zip(("source", "target"), data.files(part), strict=False)
+        for column, paths in zip(("source", "target"), data.sides(part), strict=False)
     }
     return {
         "sightline": __version__,

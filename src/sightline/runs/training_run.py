@@ -16,6 +16,7 @@ from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.runs.autosize import resolve_training_settings
 from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
+from sightline.runs.folds import collect_fold_scores, final_recipe, fold_recipes, has_folds, is_finished
 from sightline.runs.messages import (
     card_sections,
     collect_training_facts,
@@ -45,6 +46,7 @@ from sightline.runs.run_record import (
     write_plans,
     write_run_record,
 )
+from sightline.runs.validation import FoldScores
 from sightline.runtime import StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
 from sightline.tasks import load
@@ -107,7 +109,44 @@ def train(
         stack.enter_context(lock_run(folder) if rank.is_main else nullcontext())
         rank_reporter = reporter if rank.is_main else SilentReporter()
         stack.callback(rank_reporter.end)
+        if has_folds(resolved):
+            return run_folds(resolved, folder, rank, rank_reporter, place, resume=resume, tensorboard=tensorboard)
         return run_training(resolved, folder, rank, rank_reporter, place, resume=resume, tensorboard=tensorboard)
+
+
+def run_folds(
+    recipe: Recipe,
+    folder: Path,
+    rank: Rank,
+    reporter: Reporter,
+    device: torch.device,
+    *,
+    resume: bool,
+    tensorboard: bool,
+) -> Result:
+    """Train a model for each fold, then the final one on all data, with the mean scores of the folds as its own."""
+    folds = fold_recipes(recipe, folder)
+    for number, (place, fold) in enumerate(folds.items(), 1):
+        done = is_finished(place)
+        reporter.info(f"fold {number} of {len(folds)}{' is finished' if done else ''}: {place}")
+        if done:
+            continue
+        record = read_run_record(place)
+        known = fold if record is None else fill_from_resolved(fold, record["resolved"]["training"])
+        result = run_training(known, place, rank, reporter, device, resume=record is not None, tensorboard=False)
+        rank.barrier()  # the others read what the main rank has recorded
+        if result.stop_reason == "signal":
+            return replace(result, folder=folder)
+    found = collect_fold_scores(folds)
+    reporter.info(found.describe())
+    final = final_recipe(recipe, found)
+    record = read_run_record(folder) if resume else None
+    if record is not None:
+        final = fill_from_resolved(final, record["resolved"]["training"])
+    reporter.info(f"the final model, on all data: {final.sections['training']['max_steps']:,} updates")
+    return run_training(
+        final, folder, rank, reporter, device, resume=resume, tensorboard=tensorboard, fold_scores=found
+    )
 
 
 def overfit_batch(
@@ -154,6 +193,8 @@ def resolve_recipe(
     found = found.with_values(overrides) if isinstance(overrides, Mapping) else apply_overrides(found, overrides)
     if record is None:
         return found, folder
+    if record["resolved"]["data"]["validation_share"] is None:
+        found = found.with_values({"data.validation_share": None})
     training = record["resolved"]["training"]
     if has_plans(record):
         found = keep_recorded_length(found, record)
@@ -205,6 +246,7 @@ def run_training(
     *,
     resume: bool,
     tensorboard: bool,
+    fold_scores: FoldScores | None = None,
 ) -> Result:
     """Prepare the run, print the introduction, train, and print the summary."""
     recipe = choose_threads(recipe)
@@ -213,6 +255,7 @@ def run_training(
     if not rank.is_main:
         rank.barrier()  # the main rank encodes the data, the others wait for it
     run = prepare(recipe, folder, rank=rank, resume=resume, device=device)
+    run = replace(run, validator=fold_scores) if fold_scores else run
     if rank.is_main:
         log_introduction(run, reporter, resume=resume)
         facts = build_record_entries(run, record)

@@ -1,6 +1,7 @@
 """Validate a model: the loss over the validation set, then what its task scores."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from sightline.data.datasets.examples import Examples
 from sightline.model import Model
 from sightline.tasks import Task, pipeline_for
 from sightline.tasks.validation import Validation
-from sightline.training.metrics import ValidationResult
+from sightline.training.metrics import VALIDATION_LOSS, ValidationResult
 from sightline.training.objective import Objective
 from sightline.training.report import Sample
 from sightline.training.state import Metric
@@ -37,6 +38,38 @@ class Validator:
         """Score the saved model once more at the end of the run, if its task asks for that."""
         validation = Validation(pipeline_for(bundle), self.examples, math.nan, {}, self.seed)
         return self.task.score_final(validation, bundle.generation)
+
+
+SPREAD = "_spread"
+"""Ending of the name of a score's standard deviation over the folds."""
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """The scores of the folds: what the final model is given instead of a validation."""
+
+    scores: Mapping[str, float]
+    """Means over the folds, each with its standard deviation."""
+    best_steps: tuple[int, ...]
+    """The step of the best model of each fold."""
+
+    def __call__(self) -> ValidationResult:
+        """Return the means."""
+        loss = self.scores[VALIDATION_LOSS]
+        name = next((name for name in self.scores if not name.startswith(VALIDATION_LOSS)), VALIDATION_LOSS)
+        return ValidationResult(loss, (name, self.scores[name]), True, dict(self.scores))
+
+    def final(self, bundle: Bundle) -> tuple[dict[str, Metric], tuple[Sample, ...]] | None:  # noqa: ARG002
+        """Return nothing: there is nothing to score the final model on."""
+        return None
+
+    def describe(self) -> str:
+        """Return the scores with their spread."""
+        parts = []
+        for name, value in self.scores.items():
+            if f"{name}{SPREAD}" in self.scores:
+                parts.append(f"{name} {value:.4g} ± {self.scores[f'{name}{SPREAD}']:.2g}")
+        return f"{len(self.best_steps)} folds, each validated on examples it was not trained on: {', '.join(parts)}"
 
 
 @torch.inference_mode()

@@ -10,9 +10,13 @@ from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, Stu
 from sightline.tasks.validation import N_SAMPLES
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sightline.data.corpora.records import Labels
     from sightline.data.corpora.settings import DataSettings
     from sightline.data.datasets.batch_source import BatchSource
+    from sightline.data.datasets.encoded_dataset import EncodedDataset
     from sightline.data.datasets.encoding import Encoder
     from sightline.data.datasets.examples import Examples, Split, Tokenizers
     from sightline.decoding.settings import DecodingSettings
@@ -53,7 +57,7 @@ class Classification(Task):
         """Return the labels of the training set."""
         from sightline.data.corpora.records import Labels
 
-        return Labels.collect(self.open_corpus(settings).records())
+        return Labels.collect(self.open_corpus(settings).records(), chosen=bool(settings.data.columns))
 
     def build_encoder(self, settings: TaskSettings, tokenizers: "Tokenizers", labels: "Labels | None") -> "Encoder":
         """Return the encoder of labeled texts or words."""
@@ -64,6 +68,12 @@ class Classification(Task):
         if level == "token":
             return TaggedEncoder(tokenizers.source, known)
         return LabeledEncoder(tokenizers.source, known, pairs=level == "pair")
+
+    def classes_of(self, settings: TaskSettings, dataset: "EncodedDataset") -> "NDArray[np.int64] | None":
+        """Return the classes of the texts; words have theirs in every sentence."""
+        import numpy as np
+
+        return None if settings.data.label_level == "token" else np.asarray(dataset.labels)
 
     def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "BatchSource":
         """Return batches of labeled texts or words."""

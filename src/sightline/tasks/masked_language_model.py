@@ -74,11 +74,14 @@ class MaskedLanguageModel(Task):
         """Hold out chunks of text, or, for next sentence prediction, groups of consecutive lines."""
         import numpy as np
 
-        from sightline.data.datasets.splits import hold_out_line_groups
+        from sightline.data.datasets.splits import hold_out_line_groups, validation_size
 
         if not uses_nsp(settings):
             return super().hold_out(settings, dataset, seed=seed)
-        return hold_out_line_groups(np.asarray(dataset.labels), seed=seed)
+        if settings.data.folds:
+            raise SettingsError("next sentence prediction has no folds: set model.heads=mlm", setting="data.folds")
+        size = validation_size(len(dataset), share=settings.data.validation_share)
+        return hold_out_line_groups(np.asarray(dataset.labels), seed=seed, size=size)
 
     def batch_source(self, settings: TaskSettings, plan: BatchPlan) -> "BatchSource":
         """Return masked blocks of text, or masked pairs of sentences."""

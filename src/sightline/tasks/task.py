@@ -190,11 +190,27 @@ class Task:
         """Return the encoder from records to ids."""
         raise NotImplementedError
 
-    def hold_out(self, settings: TaskSettings, dataset: "EncodedDataset", *, seed: int) -> "NDArray[np.bool_]":  # noqa: ARG002
-        """Return which examples to hold out for validation."""
-        from sightline.data.datasets.splits import hold_out
+    def hold_out(self, settings: TaskSettings, dataset: "EncodedDataset", *, seed: int) -> "NDArray[np.bool_]":
+        """Return which examples to hold out for validation: a share of them, or a fold."""
+        from sightline.data.datasets.splits import hold_out, hold_out_by_class, hold_out_fold
 
-        return hold_out(dataset.keys, seed=seed)
+        data, classes = settings.data, self.classes_of(settings, dataset)
+        if data.fold is not None:
+            return hold_out_fold(dataset.keys, classes, seed=seed, fold=data.fold, folds=data.folds)
+        size = self.validation_size(settings, dataset)
+        if classes is None or data.validation_share is None:
+            return hold_out(dataset.keys, seed=seed, size=size)
+        return hold_out_by_class(dataset.keys, classes, seed=seed, size=size)
+
+    def validation_size(self, settings: TaskSettings, dataset: "EncodedDataset") -> int:
+        """Return how many examples to hold out."""
+        from sightline.data.datasets.splits import validation_size
+
+        return validation_size(len(dataset), share=settings.data.validation_share, chunks=self.running_text)
+
+    def classes_of(self, settings: TaskSettings, dataset: "EncodedDataset") -> "NDArray[np.int64] | None":  # noqa: ARG002
+        """Return the classes of the examples, each of which is to be in both splits; None if there are none."""
+        return None
 
     def batch_source(self, settings: TaskSettings, plan: "BatchPlan") -> "BatchSource":
         """Return the batches of a split."""

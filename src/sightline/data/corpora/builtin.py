@@ -279,7 +279,7 @@ BUILTIN_CORPORA: dict[str, tuple[str, Callable[[], Iterator[str]], Callable[[], 
 
 def resolve_builtin(root: Path, data: DataSettings) -> DataSettings:
     """Replace a built-in corpus by files in `root`, written if they do not exist."""
-    if not data.train.startswith(BUILTIN_PREFIX):
+    if not isinstance(data.train, str) or not data.train.startswith(BUILTIN_PREFIX):
         return data
     name = data.train.removeprefix(BUILTIN_PREFIX)
     if name not in BUILTIN_CORPORA:
@@ -287,7 +287,7 @@ def resolve_builtin(root: Path, data: DataSettings) -> DataSettings:
             f"data.train: there is no built-in corpus {name[:40]!r}, only {one_of(BUILTIN_CORPORA, name)}"
         )
     suffix, train, valid = BUILTIN_CORPORA[name]
-    own_valid = None if data.valid is None else str(data.files("valid")[0])
+    own_valid = None if data.valid is None else tuple(map(str, data.files("valid")))
     found = replace(data, folder=None, train=str(write_corpus(root, f"{name}-train", suffix, train)), valid=own_valid)
     if valid is not None and own_valid is None:
         found = replace(found, valid=str(write_corpus(root, f"{name}-valid", suffix, valid)))

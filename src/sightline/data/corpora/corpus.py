@@ -5,24 +5,27 @@ Nothing is kept in memory: a corpus is read again for every pass over it. Every 
     kept and counted       control characters, duplicates, pairs with identical sides
     repaired and counted   a UTF-8 byte order mark; a line of text above a megabyte (split); bad UTF-8 on "replace"
     dropped and counted    blank records, pairs with a blank side, dialogues of a single turn; a row above a megabyte;
-                           bad UTF-8 on "skip"; duplicates and identical sides if the settings say so
+                           bad UTF-8 on "skip"; duplicates and identical sides if the settings say so; what the rules
+                           of `cleaning.py` find, with `data.clean`
     refused, with line     bad UTF-8 on "refuse"; UTF-16; parallel files of different length; a wrong number of columns;
+                           a quote of a table that is out of place; files of several formats;
                            JSON that is not strict, of the wrong type or above a megabyte a line; damaged gzip, bombs;
-                           pipes, folders, missing and unreadable files; a file that changes while it is encoded;
-                           a corpus without a usable record
+                           pipes, folders without files, missing and unreadable files;
+                           a file that changes while it is encoded; a corpus without a usable record
 
 Texts are never changed otherwise: outer spaces, Unicode line breaks and names of special tokens are text.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from sightline.data.corpora.files import Counts, display_path
-from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text, read_tsv
+from sightline.data.corpora.cleaning import Cleaner, CleaningSettings, Fingerprints, Kind, Profile, learn_profile
+from sightline.data.corpora.files import Counts, display_path, file_state, read_lines
+from sightline.data.corpora.formats import Unit, read_jsonl, read_parallel, read_text
 from sightline.data.corpora.records import (
     LISTS,
     NOT_TEXT,
@@ -33,6 +36,7 @@ from sightline.data.corpora.records import (
     Record,
 )
 from sightline.data.corpora.settings import DataSettings, Format, Part
+from sightline.data.corpora.tables import TableSettings, detect_dialect, read_rows, read_table
 from sightline.errors import InputError, SettingsError
 
 
@@ -59,8 +63,10 @@ class Corpus:
             raise self._unsuitable_format()
         if self.format == "parallel" and self.fields != SOURCE_AND_TARGET:
             raise SettingsError(f"parallel files hold sources and targets, not {' and '.join(self.fields)}")
-        if self.format == "tsv" and LISTS & set(self.fields) and self.fields != TURNS:
-            raise SettingsError(f"{' and '.join(self.fields)} are lists: give them as JSONL, not as TSV")
+        if self.format in ("tsv", "csv") and LISTS & set(self.fields) and self.fields != TURNS:
+            raise SettingsError(
+                f"{' and '.join(self.fields)} are lists: give them as JSONL, not as {self.format.upper()}"
+            )
 
     @property
     def text_fields(self) -> tuple[int, ...]:
@@ -71,7 +77,7 @@ class Corpus:
 
     def _unsuitable_format(self) -> SettingsError:
         needed = "pairs" if self.fields == SOURCE_AND_TARGET else " and ".join(self.fields)
-        reason = f"{display_path(self.files[0])}: this task needs {needed}: give a .tsv or .jsonl file"
+        reason = f"{display_path(self.files[0])}: this task needs {needed}: give a .tsv, .csv or .jsonl file"
         if self.fields == SOURCE_AND_TARGET:
             return SettingsError(reason, setting=f"data.{self.part}_target", advice="the target file as {}")
         return SettingsError(reason, setting="data.format", advice="set {}")
@@ -80,6 +86,12 @@ class Corpus:
     def files(self) -> tuple[Path, ...]:
         """Every file of the corpus."""
         return self.settings.files(self.part)
+
+    @property
+    def name(self) -> str:
+        """The files, for messages: all if there are few, else those at both ends."""
+        names = [display_path(path) for path in self.files]
+        return " and ".join(names) if len(names) <= 2 else f"{names[0]} … {names[-1]} ({len(names):,} files)"
 
     @property
     def format(self) -> Format:
@@ -94,21 +106,34 @@ class Corpus:
     def records(self, counts: Counts | None = None) -> Iterator[Record]:
         """Yield the records, counting into `counts`; a corpus without a usable record is refused at the end."""
         counts = Counts() if counts is None else counts
-        read = self._read(counts)
-        if self.fields == TURNS:
-            casual = self.settings.casual_user_turns and self.part == "train"
-            read = reply_pairs(read, context_turns=self.settings.context_turns, casual=casual, counts=counts)
-        yield from clean(
-            read,
+        cleaner = self.make_cleaner() if self.settings.clean and self.part == "train" else None
+        by_line = self.format == "text"
+        yield from drop_unusable(
+            self._read(counts, cleaner if by_line else None),
             pairs=self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE, TURNS),
             drop_duplicates=self.settings.drop_duplicates,
             drop_identical=self.settings.drop_identical,
             counts=counts,
+            cleaner=None if by_line else cleaner,
         )
         if not counts["kept"]:
             dropped = "; ".join(counts.report())
             reason = f"every record was dropped ({dropped})" if dropped else "it is empty"
-            raise InputError(f"{' and '.join(map(display_path, self.files))}: no usable record: {reason}")
+            raise InputError(f"{self.name}: no usable record: {reason}")
+
+    def find_faults(self, cleaner: Cleaner, counts: Counts) -> Iterator[tuple[Record, tuple[str, ...]]]:
+        """Yield every record, or line of text, with the rules that would drop it."""
+        for record in self._read(counts):
+            yield record, cleaner.find_faults(record)
+
+    def make_cleaner(self, settings: CleaningSettings | None = None) -> Cleaner:
+        """Return a cleaner that knows what is usual in this corpus."""
+        lines = replace(self, unit="line")
+        kind: Kind = "pairs" if self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE) else "labeled"
+        states = tuple(map(file_state, self.files))
+        return Cleaner(
+            "text" if self.format == "text" else kind, self.text_fields, learn_usual(lines, states), settings
+        )
 
     def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
         """Yield the texts to train a tokenizer on: all or some fields of every record (or every `stride`-th)."""
@@ -117,53 +142,109 @@ class Corpus:
                 if fields is None or number in fields:
                     yield from (field,) if isinstance(field, str) else field
 
-    def _read(self, counts: Counts) -> Iterator[Record]:
-        settings, policy = self.settings, self.settings.on_bad_utf8
-        if self.format == "parallel":
-            return read_parallel(*self.files, on_bad_utf8=policy, counts=counts)
-        if self.format == "text":
-            (path,) = self.files
-            return read_text(
-                path, unit=self.unit, documents=settings.document_separator, on_bad_utf8=policy, counts=counts
-            )
+    def describe_tables(self) -> list[str]:
+        """Return the dialect of the first file in a line, if it is a table but no plain TSV."""
+        if self.format not in ("tsv", "csv"):
+            return []
+        path, *others = self.files
+        dialect = detect_dialect(path, self._table, csv=self.format == "csv")
+        plain_tsv = self.format == "tsv" and not dialect.quoting and dialect.delimiter == "\t"
+        more = f" (and {len(others):,} more, each by itself)" if others else ""
+        return [] if plain_tsv else [f"{display_path(Path(path.name))}{more}: {dialect.describe()}"]
+
+    def read_header(self) -> str | None:
+        """Return the header line of the first file as it stands there; None if it has none."""
+        if self.format not in ("tsv", "csv"):
+            return None
         path = self.files[0]
-        if self.format == "jsonl":
-            return read_jsonl(path, columns=settings.columns, fields=self.fields, on_bad_utf8=policy, counts=counts)
-        rows = read_tsv(
-            path,
-            columns=settings.columns,
-            fields=self.row_fields,
-            header=settings.header,
-            on_bad_utf8=policy,
-            counts=counts,
+        dialect = detect_dialect(path, self._table, csv=self.format == "csv")
+        lines = read_lines(path, on_bad_utf8=self.settings.on_bad_utf8, counts=Counts())
+        return next(read_rows(lines, dialect, path)).text if dialect.header is not None else None
+
+    @property
+    def _table(self) -> TableSettings:
+        settings = self.settings
+        return TableSettings(
+            self.row_fields, settings.columns, settings.delimiter_character, settings.quoting, settings.header
         )
-        return (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if self.fields == TURNS else rows
+
+    def _read(self, counts: Counts, cleaner: Cleaner | None = None) -> Iterator[Record]:
+        """Read the files; the lines of running text are cleaned before they become chunks."""
+        read = self._read_files(counts, cleaner)
+        if self.fields != TURNS:
+            return read
+        casual = self.settings.casual_user_turns and self.part == "train"
+        return reply_pairs(read, context_turns=self.settings.context_turns, casual=casual, counts=counts)
+
+    def _read_files(self, counts: Counts, cleaner: Cleaner | None) -> Iterator[Record]:
+        settings, policy, sides = self.settings, self.settings.on_bad_utf8, self.settings.sides(self.part)
+        if self.format == "parallel":
+            for source, target in zip(*sides, strict=True):
+                yield from read_parallel(source, target, on_bad_utf8=policy, counts=counts)
+        elif self.format == "text":
+            yield from read_text(
+                sides[0],
+                unit=self.unit,
+                documents=settings.document_separator,
+                on_bad_utf8=policy,
+                counts=counts,
+                keep=(lambda line: is_clean(line, cleaner, counts)) if cleaner else None,
+            )
+        elif self.format == "jsonl":
+            for path in sides[0]:
+                yield from read_jsonl(
+                    path, columns=settings.columns, fields=self.fields, on_bad_utf8=policy, counts=counts
+                )
+        else:
+            for path in sides[0]:
+                rows = read_table(path, self._table, csv=self.format == "csv", on_bad_utf8=policy, counts=counts)
+                as_turns = self.fields == TURNS
+                yield from (row._replace(fields=(tuple(map(str, row.fields)),)) for row in rows) if as_turns else rows
 
 
-MAX_FINGERPRINTS = 1_000_000
-"""Distinct records that duplicates are compared with: memory stays bounded, however large the corpus."""
+@lru_cache(maxsize=4)
+def learn_usual(corpus: Corpus, states: tuple[tuple[int, int], ...]) -> Profile:  # noqa: ARG001
+    """Learn what is usual in a corpus whose files are in a given state: it is read several times."""
+    if corpus.fields == SOURCE_TARGET_LANGUAGE:
+        return Profile()  # each side has many languages
+    pairs = corpus.fields == SOURCE_AND_TARGET
+    return learn_profile(corpus._read(Counts()), corpus.text_fields, pairs=pairs)
 
 
-def clean(
-    records: Iterable[Record], *, pairs: bool, drop_duplicates: bool, drop_identical: bool, counts: Counts
+def is_clean(record: Record, cleaner: Cleaner, counts: Counts) -> bool:
+    """Return whether no rule would drop a record; count those that would."""
+    faults = cleaner.find_faults(record)
+    counts.add("cleaned", int(bool(faults)))
+    for name in faults:
+        counts.add(f"clean_{name}")
+    return not faults
+
+
+def drop_unusable(
+    records: Iterable[Record],
+    *,
+    pairs: bool,
+    drop_duplicates: bool,
+    drop_identical: bool,
+    counts: Counts,
+    cleaner: Cleaner | None = None,
 ) -> Iterator[Record]:
     """Yield the usable records; with `pairs`, look for pairs with identical sides."""
-    seen: set[bytes] = set()
+    seen = Fingerprints()
     for record in records:
         if outcome := blank_outcome(record):
             counts.add(outcome)
+            continue
+        if cleaner is not None and not is_clean(record, cleaner, counts):
             continue
         if pairs and record.fields[0] == record.fields[1]:
             counts.add("copies_dropped" if drop_identical else "copies")
             if drop_identical:
                 continue
-        digest = hash_record(record)
-        if digest in seen:
+        if seen.add(repr(record.fields)):
             counts.add("duplicates_dropped" if drop_duplicates else "duplicates")
             if drop_duplicates:
                 continue
-        elif len(seen) < MAX_FINGERPRINTS:
-            seen.add(digest)
         counts.add("kept")
         yield record
 
@@ -174,11 +255,6 @@ def blank_outcome(record: Record) -> str | None:
     if not any(blank):
         return None
     return "blank" if all(blank) else "half_blank"
-
-
-def hash_record(record: Record) -> bytes:
-    """Return a short hash of the fields, to recognize duplicates."""
-    return blake2b(repr(record.fields).encode("utf-8"), digest_size=8).digest()
 
 
 def reply_pairs(dialogues: Iterable[Record], *, context_turns: int, casual: bool, counts: Counts) -> Iterator[Record]:

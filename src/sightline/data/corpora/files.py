@@ -4,6 +4,7 @@ Anything unreadable (missing, a folder, a pipe, without permission, damaged gzip
 a line is, no more than `MAX_LINE_BYTES` of it are in memory.
 """
 
+import glob
 import gzip
 import os
 import re
@@ -11,10 +12,28 @@ import stat
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from sightline.errors import InputError
+
+FAULTS = {
+    "empty": "a side is blank, or has no letter and no digit",
+    "too_long": "a side has too many characters",
+    "length_ratio": "one side is much longer than the other",
+    "identical": "both sides are the same text",
+    "swapped": "source and target are in each other's place",
+    "wrong_language": "one side is in the language of the other",
+    "wrong_script": "a side is in a script that its side does not use",
+    "numbers": "the numbers of the two sides differ",
+    "encoding": "characters of a broken encoding",
+    "markup": "remains of HTML: tags or entities",
+    "controls": "control characters",
+    "duplicate": "an exact repetition",
+    "near_duplicate": "a repetition but for case, spacing and punctuation",
+}
+"""What cleaning drops a record for, by the name of its rule (`cleaning.py`)."""
 
 OUTCOMES = {
     "kept": "kept",
@@ -33,6 +52,8 @@ OUTCOMES = {
     "copies_dropped": "with identical source and target, dropped",
     "long_skipped": "longer than max_length, dropped",
     "long_cut": "longer than max_length, truncated",
+    "cleaned": "dropped by data.clean, for one or more of these reasons:",
+    **{f"clean_{name}": f"{name}: {fault}" for name, fault in FAULTS.items()},
 }
 """The documented outcomes, as reported; anything refused is an error with its line, never a count."""
 
@@ -92,10 +113,14 @@ class Line(NamedTuple):
     too_long: bool = False
 
 
-def read_lines(path: Path, *, on_bad_utf8: OnBadUTF8, counts: Counts) -> Iterator[Line]:
-    """Yield the lines of a file; a line longer than `MAX_LINE_BYTES` has no text."""
+def read_lines(path: Path, *, on_bad_utf8: OnBadUTF8, counts: Counts, max_blocks: int | None = None) -> Iterator[Line]:
+    """Yield the lines of a file; a line longer than `MAX_LINE_BYTES` has no text.
+
+    With `max_blocks` only the beginning is read: the last line may be incomplete.
+    """
     whole = True
-    for part in split_lines(strip_bom(read_blocks(path), path, counts), max_bytes=MAX_LINE_BYTES):
+    blocks = islice(read_blocks(path), max_blocks)
+    for part in split_lines(strip_bom(blocks, path, counts), max_bytes=MAX_LINE_BYTES):
         if not part.ends:
             whole = False
         elif not whole:
@@ -259,16 +284,63 @@ def decompress(file: BinaryIO, path: Path) -> Iterator[bytes]:
         ) from None
 
 
+def find_files(names: Iterable[str], folder: str | None = None) -> tuple[Path, ...]:
+    """Return the files that names stand for: files, all files of a folder, or those that match a pattern.
+
+    Files of one name are sorted. Hidden files, and folders within a folder, are left out; links are followed.
+    """
+    found: list[Path] = []
+    for name in names:
+        path = Path(folder or "", name)
+        if is_folder(path):
+            inside = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".") and entry.is_file()]
+            if not inside:
+                raise InputError(
+                    f"{display_path(path)}: no file in this folder: give files, or a pattern such as {path}/**/*.txt"
+                )
+            found += inside
+        elif is_pattern(name) and not path.exists():
+            matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - Path.glob finds hidden files too
+            matching = [match for match in map(Path, matches) if match.is_file()]
+            if not matching:
+                raise InputError(f"{display_path(path)}: no file matches this pattern")
+            found += matching
+        else:
+            found.append(path)
+    return tuple(found)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder; one that cannot be looked at is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name is a pattern for several files."""
+    return any(mark in name for mark in "*?[")
+
+
 def require_file(path: Path) -> None:
     """Refuse anything but a regular file, before opening it could block forever."""
     name = display_path(path)
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise InputError(f"{name}: no such file") from None
+        several = ': several files are a list: \'["a.tsv", "b.tsv"]\'' if "," in name else ""
+        raise InputError(f"{name}: no such file{several}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{name}: cannot read this file: {getattr(error, 'strerror', None) or error}") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{name}: this is a folder: give a file in it")
     if not stat.S_ISREG(mode):
         raise InputError(f"{name}: this is a pipe or device: a corpus is read more than once, so save it to a file")
+
+
+def file_state(path: Path) -> tuple[int, int]:
+    """Return size and modification time, which change when a file does."""
+    require_file(path)
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns

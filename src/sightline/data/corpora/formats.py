@@ -1,6 +1,6 @@
-"""The formats of a corpus: parallel files, TSV, JSON Lines, and running text, each read as records."""
+"""The formats of a corpus: parallel files, JSON Lines, and running text, each read as records (TSV, CSV: `tables`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -12,9 +12,9 @@ from sightline.data.corpora.files import (
     Location,
     OnBadUTF8,
     display_path,
+    file_state,
     read_line_parts,
     read_lines,
-    require_file,
 )
 from sightline.data.corpora.records import LISTS, Field, Record
 from sightline.errors import InputError
@@ -52,70 +52,6 @@ def looks_misaligned(first: Line, second: Line) -> bool:
     return long > 4 * short + 20 or (short == 0 and long > 0)
 
 
-def read_tsv(
-    path: Path,
-    *,
-    columns: Sequence[str],
-    fields: Sequence[str],
-    header: bool | None,
-    on_bad_utf8: OnBadUTF8,
-    counts: Counts,
-) -> Iterator[Record]:
-    """Yield the selected columns of every line; without `columns` a line must have exactly the fields."""
-    numbered = all(name.isdecimal() for name in columns)
-    has_header = (not numbered) if header is None else header
-    indices = [int(name) - 1 for name in columns] if numbered else None
-    if indices and min(indices) < 0:
-        raise InputError(f"{display_path(path)}: columns are counted from 1")
-    for line in read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts):
-        location = Location(path, line.number)
-        if line.number == 1 and has_header:
-            indices = indices if numbered and columns else find_columns(line, columns or fields, location)
-        elif line.text is None:
-            continue
-        elif not line.text.strip():
-            counts.add("blank")
-        else:
-            cells = line.text.split("\t")
-            yield Record(tuple(select_cells(cells, indices, fields, location)), location)
-
-
-def find_columns(line: Line, columns: Sequence[str], location: Location) -> list[int]:
-    """Return the indices of the named columns, from the header line."""
-    if line.text is None:
-        raise InputError(f"{location}: the header line cannot be read")
-    names = [name.strip() for name in line.text.split("\t")]
-    problems = [unknown_name(name, names, what="column") for name in columns if name not in names]
-    problems += [f"duplicate column {name!r}" for name in columns if names.count(name) > 1]
-    if problems:
-        given = ", ".join(repr(name[:60]) for name in names[:20])
-        raise InputError(f"{location}: {'; '.join(problems)}: the header has {given}")
-    return [names.index(name) for name in columns]
-
-
-def select_cells(cells: list[str], indices: list[int] | None, fields: Sequence[str], location: Location) -> list[str]:
-    """Return the selected cells of a line."""
-    if not indices:
-        if len(cells) != len(fields):
-            raise InputError(
-                f"{location}: this line has {count_columns(cells)}, {len(fields)} are needed ({', '.join(fields)}): "
-                "fix it",
-                setting="data.columns",
-                advice="select columns with {}",
-            )
-        return cells
-    if max(indices) >= len(cells):
-        raise InputError(
-            f"{location}: this line has only {count_columns(cells)}, column {max(indices) + 1} is needed: fix it"
-        )
-    return [cells[column] for column in indices]
-
-
-def count_columns(cells: list[str]) -> str:
-    """Return the number of columns, for an error message."""
-    return "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-
-
 def read_jsonl(
     path: Path, *, columns: Sequence[str], fields: Sequence[str], on_bad_utf8: OnBadUTF8, counts: Counts
 ) -> Iterator[Record]:
@@ -140,7 +76,7 @@ def read_jsonl(
             counts.add("utf8_skipped")
             continue
         counts.add("utf8_replaced", int(repaired != values))
-        yield Record(tuple(value for value in repaired if value is not None), location)
+        yield Record(tuple(value for value in repaired if value is not None), location, raw=line.text)
 
 
 def get_field(entries: dict[str, object], key: str, field: str, location: Location) -> Field:
@@ -204,22 +140,41 @@ DocumentSeparator = Literal["blank", "line", "file"]
 
 
 def read_text(
-    path: Path, *, unit: Unit, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
+    paths: Sequence[Path],
+    *,
+    unit: Unit,
+    documents: DocumentSeparator,
+    on_bad_utf8: OnBadUTF8,
+    counts: Counts,
+    keep: Callable[[Record], bool] | None = None,
 ) -> Iterator[Record]:
     """Yield the chunks, or the lines, of every document; the last of each has `ends` set.
 
     A document is read in chunks of whole lines, so that one of any size fits into memory; or line by line, for
-    next-sentence prediction.
+    next-sentence prediction. It ends with its file. Lines that are not to be kept are left out.
     """
-    lines = read_document_lines(path, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
-    return mark_ends(lines if unit == "line" else join_lines(lines, chunk_size=chunk_size_for(path)))
+    lines = read_document_lines(paths, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts)
+    kept = filter(keep, lines) if keep is not None else lines
+    return mark_ends(kept if unit == "line" else join_lines(kept, chunk_size=chunk_size_for(paths)))
 
 
 def read_document_lines(
-    path: Path, *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
+    paths: Sequence[Path], *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[Record]:
+    """Yield the lines of all files, numbered by document."""
+    first = 0
+    for path in paths:
+        last = first
+        for line in read_file_lines(path, first, documents=documents, on_bad_utf8=on_bad_utf8, counts=counts):
+            last = line.document
+            yield line
+        first = last + 1
+
+
+def read_file_lines(
+    path: Path, document: int, *, documents: DocumentSeparator, on_bad_utf8: OnBadUTF8, counts: Counts
 ) -> Iterator[Record]:
     """Yield the lines, numbered by document; blank lines are kept only where the whole file is one document."""
-    document = 0
     in_document = in_line = False
     for line in read_line_parts(path, on_bad_utf8=on_bad_utf8, counts=counts):
         if line.text is None:
@@ -262,13 +217,12 @@ def join_lines(lines: Iterator[Record], *, chunk_size: int) -> Iterator[Record]:
 
 
 MAX_CHUNK, MIN_CHUNK = 1 << 13, 1 << 7
-"""Characters after which a chunk ends with its line; a hundredth of a small file, so that it can be split."""
+"""Characters after which a chunk ends with its line; a hundredth of a small corpus, so that it can be split."""
 
 
-def chunk_size_for(path: Path) -> int:
-    """Return the approximate chunk size of a file, in characters."""
-    require_file(path)
-    return max(MIN_CHUNK, min(MAX_CHUNK, path.stat().st_size // 100))
+def chunk_size_for(paths: Sequence[Path]) -> int:
+    """Return the approximate chunk size of the files of a corpus, in characters."""
+    return max(MIN_CHUNK, min(MAX_CHUNK, sum(file_state(path)[0] for path in paths) // 100))
 
 
 def mark_ends(parts: Iterator[Record]) -> Iterator[Record]:

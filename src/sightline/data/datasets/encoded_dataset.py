@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from sightline.config import to_mapping
 from sightline.data.corpora.corpus import Corpus
-from sightline.data.corpora.files import BLOCK_BYTES, Counts, display_path, require_file
+from sightline.data.corpora.files import BLOCK_BYTES, Counts, display_path, file_state, require_file
 from sightline.data.corpora.records import Record
+from sightline.data.corpora.settings import SPLIT_SETTINGS, DataSettings
 from sightline.data.datasets.encoding import Encoder, Row
 from sightline.errors import InputError, SightlineError
 from sightline.storage import parse_object, replace_folder
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index.json"
 
 
@@ -83,24 +84,31 @@ FILE_SETTINGS = {"folder", "train", "train_target", "valid", "valid_target"}
 """Settings that name files: their contents are hashed, not their names."""
 
 
+def reading_settings(data: DataSettings) -> dict[str, object]:
+    """Return the settings that decide what is read from given files."""
+    left_out = FILE_SETTINGS | SPLIT_SETTINGS
+    return {name: value for name, value in to_mapping(data).items() if name not in left_out}
+
+
 def name_cache_folder(corpus: Corpus, encoder: Encoder) -> str:
     """Return the name of the cache folder of an encoded corpus."""
-    settings = {name: value for name, value in to_mapping(corpus.settings).items() if name not in FILE_SETTINGS}
     facts = {
         "format": FORMAT,
         "files": [content_hash(path) for path in corpus.files],
         "read as": [corpus.format, *corpus.fields, corpus.unit],
-        "settings": settings,
+        "settings": reading_settings(corpus.settings),
         "encoder": encoder.identity(),
     }
     return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def content_hash(path: Path) -> str:
-    """Return a hash of a file's bytes.
+def content_hash(path: Path, *more: Path) -> str:
+    """Return a hash of a file's bytes, or one of several files in their order.
 
     It takes about a second per gigabyte and, unlike modification times, never misses a change.
     """
+    if more:
+        return sha256(" ".join(map(content_hash, (path, *more))).encode()).hexdigest()
     require_file(path)
     digest = sha256()
     try:
@@ -110,13 +118,6 @@ def content_hash(path: Path) -> str:
     except OSError as error:
         raise InputError(f"{display_path(path)}: cannot read this file: {error.strerror or error}") from None
     return digest.hexdigest()
-
-
-def file_state(path: Path) -> tuple[int, int]:
-    """Return size and modification time, which change when a file does."""
-    require_file(path)
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 def read_dataset(folder: Path) -> EncodedDataset | None:
@@ -153,7 +154,7 @@ def write_dataset(folder: Path, corpus: Corpus, encoder: Encoder) -> None:
             writer.append("labels", [row.label for row in rows])
         if not n_ids:
             raise InputError(
-                f"{' and '.join(map(display_path, corpus.files))}: every example is longer than max_length = "
+                f"{corpus.name}: every example is longer than max_length = "
                 f"{corpus.settings.max_length}: raise data.max_length, or set data.too_long to truncate"
             )
         writer.finish({"columns": encoder.columns, "counts": counts.to_mapping()})

@@ -1,7 +1,7 @@
 """Hold out a validation set, so that no source sentence and no neighboring lines are in both splits.
 
 Examples with the same source (ignoring case and spacing) share a key and stay together. The split depends only on the
-keys and the seed, not on the order of the corpus.
+keys and the seed, not on the order of the corpus. Classes are split in equal shares.
 """
 
 import unicodedata
@@ -26,35 +26,98 @@ CHUNK_EXAMPLES = 1 << 20
 """Examples processed at once, so that the keys of a large corpus are not copied several times."""
 
 
-def hold_out(keys: NDArray[np.uint64], *, seed: int, size: int | None = None) -> NDArray[np.bool_]:
+def hold_out(keys: NDArray[np.uint64], *, seed: int, size: int) -> NDArray[np.bool_]:
     """Return which examples to hold out: whole groups of one key, `size` examples or slightly fewer."""
-    n_wanted = validation_size(len(keys)) if size is None else size
-    ranked = np.empty(len(keys), dtype=np.uint64)
-    for start in range(0, len(keys), CHUNK_EXAMPLES):
-        ranked[start : start + CHUNK_EXAMPLES] = random_bits(seed, keys[start : start + CHUNK_EXAMPLES])
-    groups, counts = find_lowest_groups(ranked, at_least=4 * n_wanted)
+    ranked = rank_keys(keys, seed)
+    groups, counts = find_lowest_groups(ranked, at_least=4 * size)
     if len(groups) < 2:
         raise InputError(
             "no validation set can be held out: there are fewer than two distinct sentences (or chunks of text). "
             "Give more data, or a validation file as data.valid"
         )
-    selected = groups[select_groups(counts, n_wanted)]
+    selected = groups[select_groups(counts, size)]
     held_out = np.zeros(len(keys), dtype=np.bool_)
     for start in range(0, len(keys), CHUNK_EXAMPLES):
         held_out[start : start + CHUNK_EXAMPLES] = np.isin(ranked[start : start + CHUNK_EXAMPLES], selected)
     return held_out
 
 
-VALIDATION_SHARE, MAX_VALIDATION = 0.01, 2_000
-"""Share of the examples that is held out, and the maximum number."""
+def rank_keys(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Return random numbers for keys, the same for the same key."""
+    ranked = np.empty(len(keys), dtype=np.uint64)
+    for start in range(0, len(keys), CHUNK_EXAMPLES):
+        ranked[start : start + CHUNK_EXAMPLES] = random_bits(seed, keys[start : start + CHUNK_EXAMPLES])
+    return ranked
 
-MIN_VALIDATION = 20
-"""Examples held out from a small corpus, unless that is more than a tenth of it."""
+
+def hold_out_by_class(
+    keys: NDArray[np.uint64], classes: NDArray[np.int64], *, seed: int, size: int
+) -> NDArray[np.bool_]:
+    """Return which examples to hold out so that every class has its share of them; a class of one example has none."""
+    owners = class_of_groups(keys, classes)
+    names, counts = np.unique(owners, return_counts=True)
+    if len(keys) < 2 * len(names) or len(names) < 2:
+        return hold_out(keys, seed=seed, size=size)
+    held_out = np.zeros(len(keys), dtype=np.bool_)
+    for name, quota in zip(names, apportion(counts, size), strict=True):
+        members = np.flatnonzero(owners == name)
+        if quota and len(np.unique(keys[members])) > 1:
+            held_out[members] = hold_out(keys[members], seed=seed, size=int(quota))
+    return held_out if held_out.any() else hold_out(keys, seed=seed, size=size)
 
 
-def validation_size(n_examples: int) -> int:
-    """Return how many examples to hold out."""
-    return max(1, min(MAX_VALIDATION, max(round(VALIDATION_SHARE * n_examples), min(MIN_VALIDATION, n_examples // 10))))
+def class_of_groups(keys: NDArray[np.uint64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the class of each example's group: the lowest, where the examples of a key have several."""
+    _, group = np.unique(keys, return_inverse=True)
+    lowest = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(lowest, group, np.asarray(classes, dtype=np.int64))
+    owners: NDArray[np.int64] = lowest[group]
+    return owners
+
+
+def apportion(counts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Divide a number in the ratio of the counts, by the largest remainders; no class gives more than half."""
+    exact = counts * (size / counts.sum())
+    quotas = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(quotas - exact, kind="stable")
+    quotas[by_remainder[: size - int(quotas.sum())]] += 1
+    limited: NDArray[np.int64] = np.minimum(quotas, counts // 2)
+    return limited
+
+
+def hold_out_fold(
+    keys: NDArray[np.uint64], classes: NDArray[np.int64] | None, *, seed: int, fold: int, folds: int
+) -> NDArray[np.bool_]:
+    """Return which examples are in one of `folds` equal parts, counted from 1; every class is spread over all parts."""
+    owners = np.zeros(len(keys), dtype=np.int64) if classes is None else class_of_groups(keys, classes)
+    ranked = rank_keys(keys, seed)
+    held_out = np.zeros(len(keys), dtype=np.bool_)
+    for number, name in enumerate(np.unique(owners).tolist()):
+        members = np.flatnonzero(owners == name)
+        _, which, counts = np.unique(ranked[members], return_inverse=True, return_counts=True)
+        middles = np.cumsum(counts) - counts / 2
+        parts = np.floor(folds * middles / counts.sum()).astype(np.int64)
+        held_out[members] = (parts[which] + number) % folds == fold - 1  # small classes begin with different parts
+    if not held_out.any() or held_out.all():
+        raise InputError(
+            f"{folds} folds need {folds} distinct examples or more: set data.folds lower, or give more data"
+        )
+    return held_out
+
+
+MIN_VALIDATION, MAX_VALIDATION, MAX_SHARE = 200, 2_000, 0.2
+"""Limits of a validation set: fewer examples tell little, more take time; a small corpus gives a fifth at most."""
+CHUNK_WEIGHT = 10
+"""Examples that a chunk of running text stands for in these limits: it has many sentences."""
+
+
+def validation_size(n_examples: int, *, share: float | None = 0.1, chunks: bool = False) -> int:
+    """Return how many examples, or chunks of running text, to hold out; without a share, as many as 0.2.0 did."""
+    if share is None:
+        return max(1, min(MAX_VALIDATION, max(round(0.01 * n_examples), min(20, n_examples // 10))))
+    weight = CHUNK_WEIGHT if chunks else 1
+    wanted = min(MAX_VALIDATION / weight, max(share * n_examples, MIN_VALIDATION / weight))
+    return max(1, int(min(wanted, MAX_SHARE * n_examples) + 1e-9))
 
 
 def find_lowest_groups(ranked: NDArray[np.uint64], *, at_least: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -86,17 +149,16 @@ MAX_GROUP_LINES, MIN_GROUP_LINES = 32, 4
 HOLD_OUT_ATTEMPTS = 20
 
 
-def hold_out_line_groups(documents: Int[ndarray, " n"], *, seed: int) -> Bool[ndarray, " n"]:
+def hold_out_line_groups(documents: Int[ndarray, " n"], *, seed: int, size: int) -> Bool[ndarray, " n"]:
     """Return which lines to hold out: whole groups, with consecutive lines in both splits.
 
     Next-sentence prediction needs such lines. A document is one group, a long one several.
     """
-    n = len(documents)
-    length = max(MIN_GROUP_LINES, min(MAX_GROUP_LINES, validation_size(n)))
+    length = max(MIN_GROUP_LINES, min(MAX_GROUP_LINES, size))
     numbers = group_lines(documents, length=length)
     keys: UInt64[ndarray, " n"] = numbers.astype(np.uint64)
     for attempt in range(HOLD_OUT_ATTEMPTS):
-        held_out = hold_out(keys, seed=seed + attempt)
+        held_out = hold_out(keys, seed=seed + attempt, size=size)
         if has_neighbors(numbers[held_out]) and has_neighbors(numbers[~held_out]):
             return held_out
     raise InputError(
