@@ -44,6 +44,9 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
+        if run.unused_settings:
+            names = ", ".join(run.unused_settings)
+            reporter.warn(f"model.init_from decides these settings, so those of the recipe are not used: {names}")
 
 
 def log_estimate(run: PreparedRun, rank: Rank, reporter: Reporter) -> None:

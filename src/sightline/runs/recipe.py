@@ -72,9 +72,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        given = [name for name in ("preset", "init_from") if getattr(self, name) is not None]
-        given += ["size"] if self.size != "auto" else []
-        checks.that(len(given) < 2, f"{' and '.join(given)} exclude each other: set one")
+        checks.that(self.preset is None or self.size == "auto", "preset and size exclude each other: set one")
         if self.preset is not None and self.preset not in PRESETS:
             checks.that(False, f"{unknown_name(self.preset, PRESETS, what='preset')}, not {one_of(PRESETS)}")
         checks.done()
