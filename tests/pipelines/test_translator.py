@@ -12,7 +12,13 @@ from sightline.pipelines import Translator
 from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import word_spans
 
-from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
+from .tiny import (
+    many_languages_bundle,
+    one_direction_bundle,
+    precise,
+    translator_bundle,
+    two_vocabularies_bundle,
+)
 
 TEXTS = ["the cat sat", "a dog ran to the house", "", "où est la gare ?", "x"]
 SETTINGS = [
@@ -239,3 +245,14 @@ def test_alignment_changes_no_translation():
     [plain], [aligned] = (translator.translations(["the cat sat"], alignment=wanted) for wanted in (False, True))
     assert plain[0].alignment is None
     assert (plain[0].text, plain[0].score) == (aligned[0].text, aligned[0].score)
+
+
+def test_a_model_of_one_direction_takes_only_its_own_languages():
+    named, unnamed = Translator(one_direction_bundle()), Translator(translator_bundle())
+    assert named.translate("the cat", to="de", from_="en") == named.translate("the cat") == unnamed.translate("the cat")
+    with pytest.raises(InputError, match="this model translates en to de: leave it out, or give de") as caught:
+        named.translate("the cat", to="fr")
+    assert caught.value.option == "to"
+    with pytest.raises(InputError, match="this model translates en to de: leave it out, or give en") as caught:
+        named.translate("the cat", from_="de")
+    assert caught.value.option == "from_"

@@ -293,7 +293,7 @@ def test_a_recipe_that_contradicts_its_own_init_from_is_refused(tmp_path, start)
     own.write_text(f'task = "translation"\n[model]\ninit_from = "{start.folder}"\nd_model = 64\n', encoding="utf-8")
     settings = init_settings(tmp_path, start, "translation")
     del settings["model.init_from"]
-    with pytest.raises(SettingsError, match="model.init_from already sets model.d_model"):
+    with pytest.raises(SettingsError, match=r"model\.init_from already sets model\.d_model"):
         train(str(own), settings, out=tmp_path / "fine")
 
 
@@ -303,3 +303,14 @@ def test_init_from_brings_the_family_of_its_model(tmp_path):
     gpt = train("translation", {**mine, "model.family": "gpt", "model.n_layers": 1}, out=tmp_path / "gpt")
     result = train("translation", init_settings(tmp_path, gpt, "translation"), out=tmp_path / "fine")
     assert type(bundle.load(result.folder).model).__name__ == "GPT"
+
+
+def test_languages_of_one_direction_are_recorded_and_change_nothing_else(tmp_path):
+    named = {"data.source_language": "en", "data.target_language": "de"}
+    plain, same = train_small(tmp_path, "translation")[0], tmp_path / "runs" / "named"
+    result = train("translation", overrides(tmp_path, "translation", **named), out=same)
+    task_config = bundle.load(result.folder).task_config
+    assert (task_config.source_language, task_config.target_language) == ("en", "de")
+    assert "Translates English to German." in bundle.load(result.folder).card
+    assert weights_of(same) == weights_of(plain.folder)
+    assert len(list(encoded_folder(same).glob("vocabulary-*"))) == 1  # the corpus is not read again

@@ -39,6 +39,14 @@ class Translator(Seq2SeqPipeline):
         """Target languages of a multilingual model; empty for others."""
         return self.task_config.languages if self.task_config else ()
 
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """Source and target language of a model of one direction, if they are known."""
+        config = self.task_config
+        if config is None or config.source_language is None or config.target_language is None:
+            return None
+        return config.source_language, config.target_language
+
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is a sequence of texts to the type checker
         self, text: str, *, to: str | None = ..., from_: str | None = ..., prefix: str | None = ...,
@@ -212,7 +220,9 @@ class Translator(Seq2SeqPipeline):
         """Return the tag of a language, if this model needs one."""
         if to is None and len(self.languages) > 1:
             raise InputError(f"give the target language, {one_of(self.languages)}", option="to")
-        if to is None and not self.languages:
+        if not self.languages:
+            if to is not None:
+                self.check_language(to, option="to")
             return []
         language = self.languages[0] if to is None else self.check_language(to, option="to")
         id_ = self.tokenizer.special_id(tag_token(language))
@@ -224,6 +234,14 @@ class Translator(Seq2SeqPipeline):
 
     def check_language(self, name: str, *, option: str) -> str:
         """Return the language, or refuse one that the model does not know."""
+        if self.direction is not None:
+            expected = self.direction[option == "to"]
+            if name != expected:
+                source, target = self.direction
+                raise InputError(
+                    f"this model translates {source} to {target}: leave it out, or give {expected}", option=option
+                )
+            return name
         if not self.languages:
             raise InputError("this model was not trained for several languages: leave it out", option=option)
         if name not in self.languages:

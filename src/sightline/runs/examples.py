@@ -9,7 +9,7 @@ from sightline.bundle.folder import format_words, load_tokenizer, read_words
 from sightline.config import to_mapping
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.records import SOURCE_AND_TARGET, Labels
-from sightline.data.datasets.encoded_dataset import content_hash, open_dataset
+from sightline.data.datasets.encoded_dataset import FILE_SETTINGS, UNREAD_SETTINGS, content_hash, open_dataset
 from sightline.data.datasets.examples import Examples, Split, Tokenizers
 from sightline.data.tokenizers import MASKING_TOKENS, SEQUENCE_TOKENS, Tokenizer, tag_token, train_tokenizer
 from sightline.data.tokenizers.training import WordCounter
@@ -93,7 +93,7 @@ def tokenizer_fingerprint(recipe: Recipe, corpus: Corpus) -> str:
         "format": 1,
         "files": [content_hash(path) for path in corpus.files],
         "read as": [corpus.format, *corpus.fields],
-        "reading": {name: value for name, value in reading.items() if name not in ("folder", "valid", "valid_target")},
+        "reading": {name: value for name, value in reading.items() if name not in FILE_SETTINGS | UNREAD_SETTINGS},
         "tokenizer": to_mapping(recipe.tokenizer),
         "architecture": recipe.family,
     }

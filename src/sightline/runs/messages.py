@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from sightline.bundle.contents import TaskConfig
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
@@ -45,8 +46,8 @@ def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
         if run.unused_settings:
-            names = ", ".join(run.unused_settings)
-            reporter.warn(f"model.init_from decides these settings, so those of the recipe are not used: {names}")
+            unused = ", ".join(run.unused_settings)
+            reporter.warn(f"model.init_from decides these settings, so those of the recipe are not used: {unused}")
 
 
 def log_estimate(run: PreparedRun, rank: Rank, reporter: Reporter) -> None:
@@ -124,6 +125,7 @@ def log_summary(
 
 def card_sections(
     recipe: Recipe,
+    task_config: TaskConfig,
     examples: Examples,
     settings: TrainingSettings,
     progress: Progress,
@@ -131,10 +133,11 @@ def card_sections(
     samples: Sequence[Sample],
 ) -> dict[str, str]:
     """Return the sections of the model card about the run."""
-    data, names = examples.data, training_file_names(examples)
+    names = training_file_names(examples)
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
-        "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
+        "Task": f"{capitalize(recipe.task_row.describe(task_config))}. {capitalize(recipe.task)}, "
+        f"trained with the recipe `{recipe.name}`.",
         "Data": (
             f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
             f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
@@ -171,9 +174,9 @@ def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> 
     )
 
 
-def describe_languages(languages: Sequence[str]) -> str:
-    """Return a sentence about the languages of a multilingual model."""
-    return f" Languages: {', '.join(languages)}." if languages else ""
+def capitalize(text: str) -> str:
+    """Return a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def one_line(text: str) -> str:

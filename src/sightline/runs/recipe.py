@@ -275,7 +275,11 @@ def build_recipe(entries: Mapping[str, object], *, name: str, where: str) -> Rec
 
 def check_recipe(recipe: Recipe) -> Recipe:
     """Reject settings that are unknown or out of range, before anything is read or built; return the recipe."""
-    problems = []
+    problems = [
+        f"data.{name} is not for {recipe.task}: leave it out"
+        for name in ("source_language", "target_language")
+        if recipe.sections["data"].get(name) is not None and name not in recipe.task_row.config_entries
+    ]
     for section, kind in SECTIONS.items():
         given = dict(recipe.sections[section])
         try:

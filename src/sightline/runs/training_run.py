@@ -279,7 +279,9 @@ def build_trainer_context(
 
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
     """Save the current model with its card."""
-    sections = card_sections(run.recipe, run.examples, run.settings, run.state.progress, scores, result.samples)
+    sections = card_sections(
+        run.recipe, run.task_config, run.examples, run.settings, run.state.progress, scores, result.samples
+    )
     facts = collect_training_facts(run.examples, scores)
     saved = replace(run.bundle, card=build_card(run, run.state.model, sections), training=facts)
     bundle.save(saved, folder / MODEL)
@@ -302,7 +304,7 @@ def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[
         if final_scores := run.validator.final(saved):
             scores |= final_scores[0]
             sections = card_sections(
-                run.recipe, run.examples, run.settings, run.state.progress, scores, final_scores[1]
+                run.recipe, run.task_config, run.examples, run.settings, run.state.progress, scores, final_scores[1]
             )
             facts = collect_training_facts(run.examples, scores)
             card = build_card(run, saved.model, sections)

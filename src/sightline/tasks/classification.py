@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sightline.training.report import Sample
 
 
+N_LABELS_SHOWN = 20
+
+
 class Classification(Task):
     """Assigns classes to texts, pairs of texts, or words."""
 
@@ -39,6 +42,13 @@ class Classification(Task):
         RequestField("pairs", list[list[str]] | None, "Pairs of texts, instead of input.", None),
     )
     view = StudioView(tab="classify", label="Text to classify", verb="Classify", extra_input="pair")
+
+    def describe(self, task_config: TaskConfig | None) -> str:
+        """Return what is classified, and the first classes."""
+        labels = task_config.labels if task_config else ()
+        what = "the words of a sentence" if task_config and task_config.per_word else "texts"
+        listed = ", ".join(labels[:N_LABELS_SHOWN]) + (", …" if len(labels) > N_LABELS_SHOWN else "")
+        return f"classifies {what}" + (f" into {len(labels):,} classes: {listed}" if labels else "")
 
     def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
         """Return texts, pairs or words with their labels."""

@@ -170,6 +170,10 @@ class Task:
     request: tuple[RequestField, ...] = (TEXTS,)
     view: StudioView = StudioView()
 
+    def describe(self, task_config: TaskConfig | None) -> str:  # noqa: ARG002
+        """Return what a model does, in words: its languages or classes too, if it has any."""
+        return self.does
+
     # From files to batches
 
     def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
@@ -220,7 +224,8 @@ class Task:
 
     def find_mismatches(self, task_config: TaskConfig, config: "ModelConfig") -> list[str]:
         """Return why a model of the right family cannot do the task all the same."""
-        given = [name for name in ("languages", "labels", "per_word") if getattr(task_config, name)]
+        names = ("languages", "source_language", "target_language", "labels", "per_word")
+        given = [name for name in names if getattr(task_config, name)]
         problems = [
             f'has the entry "{name}", which is not for the task {self.name}'
             for name in given

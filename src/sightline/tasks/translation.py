@@ -34,7 +34,7 @@ class Translation(PairTask):
     pipeline = "sightline.pipelines.translator:Translator"
     command = "translate"
     endpoint = "/translate"
-    config_entries = ("languages",)
+    config_entries = ("languages", "source_language", "target_language")
     evaluation_sets = ("source", "tsv")
     request = (
         TEXTS,
@@ -51,7 +51,23 @@ class Translation(PairTask):
 
     def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:  # noqa: ARG002
         """Return the task with its languages."""
-        return TaskConfig(self.name, languages=settings.data.languages)
+        data = settings.data
+        return TaskConfig(
+            self.name,
+            languages=data.languages,
+            source_language=data.source_language,
+            target_language=data.target_language,
+        )
+
+    def describe(self, task_config: TaskConfig | None) -> str:
+        """Return the languages it translates, by their English names."""
+        if task_config is None or not (task_config.languages or task_config.target_language):
+            return "translates from one language to another"
+        if task_config.languages:
+            *first, last = map(language_name, task_config.languages)
+            return f"translates into {', '.join(first)} and {last}" if first else f"translates into {last}"
+        source, target = str(task_config.source_language), str(task_config.target_language)
+        return f"translates {language_name(source)} to {language_name(target)}"
 
     def validate(self, validation: "Validation") -> "ValidationResult":
         """Score greedy translations of some sentences by BLEU."""
@@ -112,7 +128,18 @@ class Translation(PairTask):
     def example_request(self, pipeline: Any) -> dict[str, Any]:
         """Return a request in LibreTranslate's words."""
         example = self.example(pipeline)
-        return {"q": example["text"], "target": example.get("to", "de")}
+        target = example.get("to") or (pipeline.task_config and pipeline.task_config.target_language)
+        return {"q": example["text"], "target": target or "de"}
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, or its code if it has none."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return Locale.parse(code, sep="-").get_display_name("en") or code
+    except (UnknownLocaleError, ValueError):
+        return code
 
 
 def translate_pairs(validation: "Validation", settings: "DecodingSettings", *, n: int) -> tuple[list[Pair], list[str]]:

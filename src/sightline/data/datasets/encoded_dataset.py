@@ -81,11 +81,14 @@ def open_dataset(root: Path, corpus: Corpus, encoder: Encoder) -> EncodedDataset
 
 FILE_SETTINGS = {"folder", "train", "train_target", "valid", "valid_target"}
 """Settings that name files: their contents are hashed, not their names."""
+UNREAD_SETTINGS = {"source_language", "target_language"}
+"""Settings that change nothing in how a corpus is read."""
 
 
 def name_cache_folder(corpus: Corpus, encoder: Encoder) -> str:
     """Return the name of the cache folder of an encoded corpus."""
-    settings = {name: value for name, value in to_mapping(corpus.settings).items() if name not in FILE_SETTINGS}
+    excluded = FILE_SETTINGS | UNREAD_SETTINGS
+    settings = {name: value for name, value in to_mapping(corpus.settings).items() if name not in excluded}
     facts = {
         "format": FORMAT,
         "files": [content_hash(path) for path in corpus.files],
