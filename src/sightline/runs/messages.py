@@ -6,21 +6,19 @@ from pathlib import Path
 
 from torch import Tensor
 
-from sightline.bundle.contents import TaskConfig
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
-from sightline.runs.recipe import Recipe
 from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
 from sightline.training.report import Reporter, Sample
-from sightline.training.settings import MAX_STEPS, TrainingSettings
-from sightline.training.state import Metric, Progress
+from sightline.training.settings import MAX_STEPS, BestMetric
+from sightline.training.state import Metric
 
 
 def log_introduction(run: PreparedRun, reporter: Reporter) -> None:
@@ -100,6 +98,14 @@ STOP_REASONS: dict[StopReason, str] = {
 }
 
 
+SELECTION: dict[BestMetric, str] = {
+    "score": "best model",
+    "loss": "model with the lowest validation loss",
+    "last": "last model",
+}
+"""What the saved model of a run is called, by the metric that selects it."""
+
+
 def log_summary(
     run: PreparedRun, folder: Path, stop_reason: StopReason, scores: Mapping[str, Metric], reporter: Reporter
 ) -> None:
@@ -118,33 +124,30 @@ def log_summary(
         )
         return
     shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
-    reporter.info(f"best model (step {progress.best_step:,}): {shown}")
+    kept = SELECTION[run.settings.best_metric]
+    reporter.info(f"{kept} (step {progress.best_step:,}): {shown}")
     next_command = run.recipe.task_row.next_command(folder, run.task_config)
     reporter.info(f"the model is in {folder / MODEL}; to use it: {next_command}")
 
 
 def card_sections(
-    recipe: Recipe,
-    task_config: TaskConfig,
-    examples: Examples,
-    settings: TrainingSettings,
-    progress: Progress,
-    scores: Mapping[str, Metric],
-    samples: Sequence[Sample],
+    run: PreparedRun, scores: Mapping[str, Metric], samples: Sequence[Sample], *, step: int
 ) -> dict[str, str]:
-    """Return the sections of the model card about the run."""
+    """Return the sections of the model card about the run; `step` is that of the weights."""
+    recipe, examples, settings, progress = run.recipe, run.examples, run.settings, run.state.progress
     names = training_file_names(examples)
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
-        "Task": f"{capitalize(recipe.task_row.describe(task_config))}. {capitalize(recipe.task)}, "
+        "Task": f"{capitalize(recipe.task_row.describe(run.task_config))}. {capitalize(recipe.task)}, "
         f"trained with the recipe `{recipe.name}`.",
         "Data": (
             f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
             f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
         ),
         "Training": (
-            f"Saved at step {progress.best_step or progress.step:,} of {progress.step:,} "
-            f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
+            f"Saved at step {step:,}"
+            + (f" of {progress.step:,}" if step < progress.step else "")
+            + f" ({SELECTION[settings.best_metric]}; {progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
             f"optimizer {settings.optimizer}, schedule {settings.schedule}."
         ),
         "Scores on the validation set": "\n".join(f"- {name}: {format_score(value)}" for name, value in scores.items()),

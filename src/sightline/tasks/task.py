@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
     from sightline.pipelines.generation import GenerationJob
-    from sightline.tasks.validation import Validation
+    from sightline.tasks.validation import FinalScores, Validation
     from sightline.training.metrics import ValidationResult
-    from sightline.training.report import Sample
-    from sightline.training.state import Metric
 
 REQUIRED = object()
 """The default of a request field that must be given."""
@@ -70,6 +68,8 @@ class GeneratedText:
     """Log-probability under the length penalty."""
     log_probability: float
     finish_reason: FinishReason
+    confidence: float | None = None
+    """How often one with a score like this was right on the validation set; null if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Task:
         self,
         validation: "Validation",  # noqa: ARG002
         settings: "DecodingSettings",  # noqa: ARG002
-    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
+    ) -> "FinalScores | None":
         """Score the best model once more at the end of a run; None if `validate` has said everything."""
         return None
 
@@ -284,6 +284,10 @@ class Task:
     def answer(self, pipeline: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
         """Return the result for each input; not used where text is generated."""
         raise NotImplementedError
+
+    def confidence(self, pipeline: Any, found: Any, settings: "DecodingSettings", **options: Any) -> float | None:  # noqa: ARG002
+        """Return how often a text with the score of this one, the best for its input, was right; None if not known."""
+        return None
 
     def create_job(
         self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any
