@@ -109,4 +109,4 @@ def score_outputs(
 ) -> Report:
     """Compare generated texts with their references."""
     scores = translation_scores(outputs, targets, language=language, tokenize=tokenize)
-    return Report({"sentences": len(outputs), **vars(scores)})
+    return Report({"sentences": len(outputs), **vars(scores)}, tuple(outputs))
