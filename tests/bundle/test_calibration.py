@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.bundle.calibration import MAX_BINS, MIN_BIN, MIN_EXAMPLES, Bin, Calibration
+from sightline.bundle.calibration import MAX_BINS, MIN_BIN, MIN_EXAMPLES, Bin, Calibration, make_monotone
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
 
@@ -33,6 +33,12 @@ def draw(n: int, seed: int) -> list[tuple[float, bool]]:
 def test_a_higher_score_never_means_a_lower_confidence(examples):
     found = [fit(examples).confidence_of(score) for score, _ in sorted(examples)]
     assert [one.share for one in found] == sorted(one.share for one in found)
+
+
+def test_a_few_right_ones_above_many_do_not_lower_the_confidence():
+    """The middle of the interval is lower for fewer texts."""
+    bins = make_monotone([Bin(-3.0, 100, 50), Bin(-2.0, 600, 599), Bin(-1.0, 30, 30)])
+    assert bins == [Bin(-3.0, 100, 50), Bin(-2.0, 630, 629)]
 
 
 @given(EXAMPLES)

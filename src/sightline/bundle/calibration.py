@@ -103,11 +103,11 @@ class Calibration:
 
 
 def make_monotone(bins: Sequence[Bin]) -> list[Bin]:
-    """Pool neighbors until the share of right texts never falls with the score."""
+    """Pool neighbors until the confidence never falls with the score."""
     found: list[Bin] = []
     for one in bins:
         found.append(one)
-        while len(found) > 1 and found[-2].right * found[-1].count >= found[-1].right * found[-2].count:
+        while len(found) > 1 and interval_of(found[-2]).share >= interval_of(found[-1]).share:
             found[-2:] = [pool(*found[-2:])]
     return found
 
