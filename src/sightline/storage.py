@@ -135,6 +135,23 @@ def remove_abandoned(folder: Path) -> None:
                 remove_folder(leftover)
 
 
+ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r"})
+"""Line breaks in a text that takes one line of a file."""
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text to a file, whole or not at all: one that was there before stays until then."""
+    new = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8", errors="surrogatepass", newline="\n")
+        fsync(new)
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise SightlineError(f"could not write {path}: {error.strerror or error}") from error
+
+
 def fsync(path: Path) -> None:
     """Wait until a file's bytes, or a folder's entries, would survive a power failure."""
     if os.name != "posix" and path.is_dir():

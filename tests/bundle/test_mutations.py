@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from sightline.bundle import Bundle, TaskConfig, load, save
+from sightline.bundle.calibration import Bin, Calibration
 from sightline.bundle.training_facts import TrainingFacts
+from sightline.decoding.settings import DecodingSettings
 from sightline.errors import ModelFileError
 
 from .tiny import TOKENIZER, tiny_model
@@ -20,6 +22,7 @@ FILES = (
     "target_tokenizer.json",
     "training.json",
 )
+CALIBRATION = Calibration("exact", DecodingSettings(), (Bin(-2.5, 40, 3), Bin(-0.5, 60, 50)))
 INSERTIONS = (
     b'"',
     b"{",
@@ -98,7 +101,7 @@ def full_folder(tmp_path) -> Path:
             task_config=task_config,
             target_tokenizer=TOKENIZER,
             words=("the", "cat"),
-            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}),
+            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}, 6, CALIBRATION),
         ),
         tmp_path / "full",
     )

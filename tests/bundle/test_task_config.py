@@ -16,6 +16,7 @@ HEADS = {"heads": ["sequence_classification"], "n_classes": 3}
 CASES = [
     (TaskConfig("translation"), "transformer", TOKENIZER, {}),
     (TaskConfig("translation", languages=LANGUAGES), "transformer", TAGGED, {}),
+    (TaskConfig("translation", source_language="en", target_language="pt-BR"), "transformer", TOKENIZER, {}),
     (TaskConfig("chat", context_turns=5), "transformer", TOKENIZER, {}),
     (TaskConfig("language-model"), "gpt", TOKENIZER, {}),
     (TaskConfig("masked-language-model"), "bert", TOKENIZER, {}),
@@ -66,3 +67,19 @@ def test_too_many_labels_for_a_config_are_not_saved(tmp_path):
     with pytest.raises(ModelFileError, match=r"config\.json: was not written: its .* bytes exceed"):
         save(Bundle(model, TOKENIZER, task_config=TaskConfig("classification", labels=labels)), tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ({"source_language": "en"}, "source_language and target_language go together"),
+        ({"source_language": "en", "target_language": "d e"}, "'d e' is not a valid language name"),
+        (
+            {"source_language": "en", "target_language": "de", "languages": ("en", "de")},
+            "one direction has no list of languages",
+        ),
+    ],
+)
+def test_languages_of_one_direction_are_a_pair(entries, reason):
+    with pytest.raises(SettingsError, match=reason):
+        TaskConfig("translation", **entries)

@@ -6,10 +6,19 @@ from dataclasses import replace
 import pytest
 
 from sightline.bundle import load, save
+from sightline.bundle.calibration import Bin, Calibration
 from sightline.bundle.training_facts import MAX_TEXT_LENGTH, TrainingFacts
+from sightline.decoding.settings import DecodingSettings
 from sightline.errors import ModelFileError
 
-FACTS = TrainingFacts(files=("pairs.tsv",), n_examples=20, n_validation=3, scores={"bleu": 12.5, "chrf": 40.0})
+FACTS = TrainingFacts(
+    files=("pairs.tsv",),
+    n_examples=20,
+    n_validation=3,
+    scores={"bleu": 12.5, "chrf": 40.0},
+    step=6,
+    calibration=Calibration("close", DecodingSettings(beam_size=4), (Bin(-2.5, 40, 3), Bin(-0.5, 60, 50))),
+)
 
 
 def test_facts_come_back(bundle, tmp_path):
@@ -30,6 +39,9 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"scores": [1]}, "is not an object"),
         ({"files": "pairs.tsv"}, "is not a list"),
         ({"n_examples": -1}, "n_examples must be between 0"),
+        ({"step": -1}, "step must be between 0"),
+        ({"calibration": {"criterion": "close", "decoding": {}, "bins": []}}, "a calibration has 1 to 20 bins"),
+        ({"calibration": {"criterion": "good", "decoding": {}, "bins": []}}, "'good' is not one of exact, close"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

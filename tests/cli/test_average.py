@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sightline.bundle import load, save
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.training.checkpoint import save_checkpoint
 from sightline.training.optimizer import make_optimizer
 from sightline.training.settings import TrainingSettings
@@ -99,3 +100,10 @@ def test_average_does_not_overwrite_other_folders(sightline, run):
     ran = sightline("average", run, "--last", 2, "--out", run)
     assert (ran.code, ran.out) == (2, "")
     assert "choose another folder" in ran.err
+
+
+def test_scores_of_other_weights_are_not_kept(sightline, run, tmp_path):
+    facts = TrainingFacts(("a.txt",), 20, 3, {"perplexity": 12.5}, step=1000)
+    save(replace(load(run), training=facts), run / "model")
+    sightline("average", run, "--out", tmp_path / "mean")
+    assert load(tmp_path / "mean").training == TrainingFacts(("a.txt",), 20, 3)

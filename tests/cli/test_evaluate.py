@@ -13,6 +13,7 @@ from sightline.evaluation import (
     evaluate_text,
     evaluate_translator,
 )
+from sightline.evaluation.report import Report
 from sightline.tasks import load
 
 SOURCES, TARGETS = ["tiny models", "tell no tales", "models tell"], ["kleine Modelle", "sagen nichts", "Modelle sagen"]
@@ -270,3 +271,45 @@ def test_options_that_do_not_fit_are_refused(sightline, folder, options, reason)
 def test_test_set_for_another_kind_is_refused(sightline, folder, name, option, advice):
     reason = f"{option}: not for this model: {advice}"
     assert sightline("evaluate", folder(name), option, "none") == (2, "", f"sightline: {reason}\n")
+
+
+def test_output_holds_the_hypotheses_in_order(sightline, folder, file, tmp_path):
+    model, out = folder("translator"), tmp_path / "hypotheses.txt"
+    out.write_text("of an earlier run\n")
+    files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
+    assert sightline("evaluate", model, *files, "--beam", 2, "--output", out).code == 0
+    assert out.read_text(encoding="utf-8").splitlines() == load(model).translate(SOURCES, beam_size=2)
+    assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
+
+
+def test_output_of_a_classifier_holds_its_classes(sightline, folder, file, tmp_path):
+    table = file("test.tsv", *(f"{text}\tgood" for text in SOURCES))
+    assert sightline("evaluate", folder("classifier"), "--labeled", table, "--output", tmp_path / "classes").code == 0
+    expected = [one.label for one in load(folder("classifier")).classify(SOURCES)]
+    assert (tmp_path / "classes").read_text().splitlines() == expected
+
+
+def test_output_of_a_token_classifier_has_the_classes_of_a_sentence_in_a_line(sightline, folder, file, tmp_path):
+    table = file("test.jsonl", json.dumps({"tokens": ["tiny", "models"], "labels": ["NOUN", "VERB"]}))
+    assert sightline("evaluate", folder("tagger"), "--labeled", table, "--output", tmp_path / "tags").code == 0
+    [line] = (tmp_path / "tags").read_text().splitlines()
+    assert set(line.split(" ")) <= {"NOUN", "VERB"}
+    assert len(line.split(" ")) == 2
+
+
+def test_output_escapes_line_breaks(tmp_path):
+    Report({}, ("one\ntwo", "three")).write_outputs(tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "one\\ntwo\nthree\n"
+
+
+def test_output_is_refused_where_nothing_is_generated(sightline, folder, file, tmp_path):
+    ran = sightline("evaluate", folder("generator"), "--text", file("a.txt", *SOURCES), "--output", tmp_path / "x")
+    assert ran.code == 2
+    assert "--output: only for source, tsv and labeled, not for text" in ran.err
+
+
+def test_output_that_cannot_be_written_is_refused_before_anything_is_scored(sightline, folder, file, tmp_path):
+    files = ["--source", file("en", *SOURCES), "--target", file("de", *TARGETS)]
+    ran = sightline("evaluate", folder("translator"), *files, "--output", tmp_path / "none" / "x")
+    assert ran.code == 2
+    assert "name a file in a folder that exists" in ran.err

@@ -2,11 +2,15 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
-from sightline.bundle import Bundle, load, save
+from pipelines.tiny import one_direction_bundle
+from sightline.bundle import Bundle, TaskConfig, load, save
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.cli.main import main
+from sightline.tasks import TASKS
 
 
 @pytest.fixture
@@ -62,3 +66,56 @@ def test_model_without_tokenizer_is_described_too(model_folder, tmp_path, capsys
 def test_absent_folder_ends_with_2_and_one_line(tmp_path, capsys):
     assert main(["info", str(tmp_path / "none")]) == 2
     assert capsys.readouterr() == ("", f"sightline: {tmp_path / 'none'}: no such model folder\n")
+
+
+@pytest.fixture
+def known_folder(tmp_path):
+    """A translator that tells what it was trained on."""
+    facts = TrainingFacts(("train.en", "train.de"), 29_000, 1_014, {"bleu": 38.25, "chrf": 64.0}, step=4_000)
+    save(replace(one_direction_bundle(), training=facts), tmp_path / "known")
+    return tmp_path / "known"
+
+
+def test_it_begins_with_what_the_model_does_its_scores_and_its_data(known_folder, capsys):
+    assert main(["info", str(known_folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:7] == [
+        "does: translates English to German",
+        "scores bleu: 38.25",
+        "scores chrf: 64.0",
+        "trained_on files: train.en, train.de",
+        "trained_on n_examples: 29,000",
+        "trained_on n_validation: 1,014",
+        "trained_on step: 4,000",
+    ]
+    assert "architecture: transformer" in lines
+
+
+def test_json_gains_what_the_model_does(known_folder, capsys):
+    assert main(["info", str(known_folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["does"], found["scores"]["bleu"]) == ("translates English to German", 38.25)
+    assert found["trained_on"]["files"] == ["train.en", "train.de"]
+
+
+def test_a_folder_without_facts_tells_what_it_can(facts):
+    assert facts["does"] == "continues prompts"
+    assert not {"scores", "trained_on", "confidence"} & facts.keys()
+
+
+@pytest.mark.parametrize(
+    ("task_config", "words"),
+    [
+        (TaskConfig("translation"), "translates from one language to another"),
+        (TaskConfig("translation", languages=("de", "fr", "xx")), "translates into German, French and xx"),
+        (TaskConfig("classification", labels=("bad", "good")), "classifies texts into 2 classes: bad, good"),
+        (
+            TaskConfig("classification", labels=tuple(map(str, range(30))), per_word=True),
+            f"classifies the words of a sentence into 30 classes: {', '.join(map(str, range(20)))}, …",
+        ),
+        (TaskConfig("chat"), "replies to conversations"),
+        (TaskConfig("masked-language-model"), "fills masks"),
+    ],
+)
+def test_what_a_model_does_is_said_in_words(task_config, words):
+    assert TASKS[task_config.task].describe(task_config) == words

@@ -15,6 +15,7 @@ from pipelines.tiny import generator_bundle, many_languages_bundle
 from serving.wire import PATIENCE, asking
 from sightline.bundle import save
 from sightline.cli.main import main
+from sightline.cli.serve import print_runs
 
 PROGRAM = [sys.executable, "-m", "sightline.cli.main", "serve"]
 LONG_TIMEOUTS = [
@@ -148,3 +149,28 @@ def test_invalid_arguments_are_reported_in_one_line(folders, monkeypatch, capsys
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+def test_runs_alone_can_be_served(tmp_path):
+    """Before the folder exists: a run can be watched from its first step."""
+    with server("--runs", tmp_path / "runs", "--no-browser", *LONG_TIMEOUTS) as (_, url, _), asking(url) as client:
+        assert client.get("/studio-api/runs").json() == {"runs": []}
+        assert client.get("/").status_code == 200
+
+
+def test_runs_are_named_with_what_can_be_done(tmp_path, capsys):
+    for name in ("begun", "saved"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+    save(generator_bundle(), tmp_path / "saved" / "model")
+    print_runs(tmp_path)
+    assert capsys.readouterr().err.splitlines() == [
+        f"No model is served. 2 runs in {tmp_path}; new ones appear in the studio by themselves",
+        "  begun: has no model yet",
+        f"  saved: to use its model: sightline serve {tmp_path / 'saved'}",
+    ]
+
+
+def test_neither_model_nor_runs_is_wrong_usage(capsys):
+    assert main(["serve"]) == 2
+    assert "--runs DIR" in capsys.readouterr().err

@@ -1,9 +1,14 @@
 """`sightline translate`: line for line, whatever is in the lines."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from sightline.bundle import load as load_bundle
+from sightline.bundle import save
+from sightline.bundle.calibration import Bin, Calibration, Confidence
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.pipelines import Link, Translation, Translator
 from sightline.tasks import load
 
@@ -162,3 +167,31 @@ def test_model_for_another_task_names_its_command(sightline, folder):
     model = folder("generator")
     reason = f"{model}: this model is not for sightline translate: use sightline generate"
     assert sightline("translate", model, "a") == (2, "", f"sightline: {reason}\n")
+
+
+@pytest.fixture
+def calibrated(model, tmp_path):
+    """A model that knows how often its scores were right, by greedy search."""
+    given = load_bundle(model)
+    calibration = Calibration("exact", given.generation, (Bin(-2.0, 50, 40),))
+    save(replace(given, training=TrainingFacts(calibration=calibration)), tmp_path / "calibrated")
+    return tmp_path / "calibrated"
+
+
+def test_confidence_is_a_column_after_the_score(sightline, calibrated, answering):
+    answering(result("eins", confidence=Confidence(0.876, 0.8, 0.9, 50)), result("zwei"))
+    lines = sightline("translate", calibrated, "a", "--scores", "--n-best", 2, "--beam", 2).lines
+    assert lines == ["-1.2500\t0.88\teins", "-1.2500\t\tzwei"]
+
+
+def test_json_has_the_confidence_with_its_interval(sightline, calibrated, answering):
+    answering(result("eins", confidence=Confidence(0.876, 0.8, 0.9, 50)))
+    [line] = sightline("translate", calibrated, "a", "--json").lines
+    assert json.loads(line)["confidence"] == {"share": 0.876, "low": 0.8, "high": 0.9, "count": 50}
+
+
+def test_other_decoding_than_measured_is_said(sightline, calibrated):
+    assert sightline("translate", calibrated, "tiny", "--scores").err == ""
+    note = "no confidence: it was measured with --beam 1 --length-penalty 0.6\n"
+    assert sightline("translate", calibrated, "tiny", "--scores", "--beam", 2).err == note
+    assert sightline("translate", calibrated, "tiny", "--beam", 2).err == ""

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -28,6 +29,8 @@ from sightline.evaluation import (
     translation_scores,
 )
 from sightline.evaluation.classification import classification_report
+from sightline.evaluation.translation import calibrate
+from sightline.pipelines import Translation
 from sightline.tasks import pipeline_for
 
 REFERENCES = ["The cat sat on the mat.", "A dog ran to the house yesterday."]
@@ -217,3 +220,28 @@ def test_option_that_would_do_nothing_is_refused(tmp_path):
         evaluate(pipeline_for(generator_bundle()), text=tmp_path / "text.txt", temperature=0.5)
     with pytest.raises(InputError, match="`beem_size`: only for source and tsv, not for text"):
         evaluate(pipeline_for(generator_bundle()), text=tmp_path / "text.txt", beem_size=4)
+
+
+def translations(n: int, text: str, reference: str) -> tuple[list[Translation], list[str]]:
+    found = [Translation(text, -1.0, -1.0 - number / n, ("x",), "eos") for number in range(n)]
+    return found, [reference] * n
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "criterion", "share"),
+    [
+        ("Ein Hund rennt.", "Ein Hund rennt.", "exact", 1),
+        ("Ein Hund rennt weg.", "Ein Hund rennt.", "close", 1),
+        ("Die Sonne scheint.", "Ein Hund rennt.", "close", 0),
+    ],
+)
+def test_right_is_exact_where_many_are_else_close_to_the_reference(text, reference, criterion, share):
+    calibration = calibrate(*translations(200, text, reference), DecodingSettings())
+    assert calibration.criterion == criterion
+    assert sum(one.right for one in calibration.bins) == 200 * share
+
+
+def test_cut_and_few_translations_do_not_calibrate():
+    found, references = translations(200, "x", "x")
+    assert calibrate([replace(one, finish_reason="length") for one in found], references, DecodingSettings()) is None
+    assert calibrate(found[:99], references[:99], DecodingSettings()) is None

@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightline.bundle.calibration import Bin, Calibration, Confidence
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
-from sightline.pipelines import Translator
+from sightline.pipelines import Translation, Translator
 from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import word_spans
 
-from .tiny import many_languages_bundle, precise, translator_bundle, two_vocabularies_bundle
+from .tiny import (
+    many_languages_bundle,
+    one_direction_bundle,
+    precise,
+    translator_bundle,
+    two_vocabularies_bundle,
+)
 
 TEXTS = ["the cat sat", "a dog ran to the house", "", "où est la gare ?", "x"]
 SETTINGS = [
@@ -239,3 +247,55 @@ def test_alignment_changes_no_translation():
     [plain], [aligned] = (translator.translations(["the cat sat"], alignment=wanted) for wanted in (False, True))
     assert plain[0].alignment is None
     assert (plain[0].text, plain[0].score) == (aligned[0].text, aligned[0].score)
+
+
+def test_a_model_of_one_direction_takes_only_its_own_languages():
+    named, unnamed = Translator(one_direction_bundle()), Translator(translator_bundle())
+    assert named.translate("the cat", to="de", from_="en") == named.translate("the cat") == unnamed.translate("the cat")
+    with pytest.raises(InputError, match="this model translates en to de: leave it out, or give de") as caught:
+        named.translate("the cat", to="fr")
+    assert caught.value.option == "to"
+    with pytest.raises(InputError, match="this model translates en to de: leave it out, or give en") as caught:
+        named.translate("the cat", from_="de")
+    assert caught.value.option == "from_"
+
+
+CALIBRATION = Calibration("exact", DecodingSettings(beam_size=2), (Bin(-2.0, 50, 10), Bin(-1.0, 50, 40)))
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Translator:
+    """A translator that knows how often its scores were right."""
+    generation = DecodingSettings(beam_size=2, max_new_tokens=8)
+    training = TrainingFacts(calibration=CALIBRATION)
+    return Translator(replace(translator_bundle(), generation=generation, training=training))
+
+
+@pytest.mark.parametrize(
+    ("log_probability", "finish_reason", "changed", "count"),
+    [
+        (-3.0, "eos", {}, 50),  # -1.5 a token, the end token included
+        (-9.0, "eos", {}, None),  # below all that were seen
+        (-3.0, "length", {}, None),
+        (-3.0, "eos", {"beam_size": 4}, None),
+        (-3.0, "eos", {"beam_size": 1, "do_sample": True}, None),
+    ],
+)
+def test_confidence_is_looked_up_by_the_score_of_a_token(calibrated, log_probability, finish_reason, changed, count):
+    found = Translation("x", -1.0, log_probability, ("x",), finish_reason)
+    confidence = calibrated.estimate_confidence(found, calibrated.settings(**changed))
+    assert (confidence and confidence.count) == count
+
+
+def test_confidence_is_that_of_the_best_result_without_a_prefix(calibrated, monkeypatch):
+    known = Confidence(0.5, 0.4, 0.6, 100)
+    monkeypatch.setattr(Translator, "estimate_confidence", lambda *_: known)
+    [[first, second]] = calibrated.translations(["the cat"], settings=calibrated.settings(n_best=2))
+    [[begun]] = calibrated.translations(["the cat"], prefixes=["d"])
+    assert (first.confidence, second.confidence, begun.confidence) == (known, None, None)
+
+
+def test_a_model_without_a_calibration_has_no_confidence(translator):
+    assert [one.confidence for [one] in translator.translations(["the cat"], to=translator.languages[:1] or None)] == [
+        None
+    ]

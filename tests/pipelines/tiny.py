@@ -1,6 +1,7 @@
 """Tiny models for tests: random weights, fixed seeds, real tokenizers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -61,6 +62,12 @@ def precise(bundle: Bundle) -> Bundle:
 def translator_bundle(**settings: object) -> Bundle:
     model = tiny_model("transformer", BPE, **settings)
     return Bundle(model, BPE, GENERATION, task_config=TaskConfig("translation"), words=WORDS)
+
+
+def one_direction_bundle(source: str = "en", target: str = "de") -> Bundle:
+    """A translator that knows the names of its two languages."""
+    task_config = TaskConfig("translation", source_language=source, target_language=target)
+    return replace(translator_bundle(), task_config=task_config)
 
 
 def many_languages_bundle() -> Bundle:

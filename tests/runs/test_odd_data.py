@@ -148,7 +148,7 @@ def test_a_fine_tuned_model_keeps_its_shape_and_embeddings(tmp_path):
     texts = ["red cat", "blue bird"]
     before, after = (sightline.load(folder).embed(texts) for folder in (start.folder, result.folder))
     torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
-    with pytest.raises(SettingsError, match=r"model\.init_from already sets n_layers"):
+    with pytest.raises(SettingsError, match=r"model\.init_from already sets model\.n_layers"):
         train("classification", {**settings, "model.n_layers": 3}, out=tmp_path / "other")
 
 

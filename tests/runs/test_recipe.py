@@ -149,3 +149,22 @@ def test_every_setting_of_every_section_is_documented():
     for kind in SECTIONS.values():
         for item in dataclasses.fields(kind):
             assert help_text(kind, item.name), f"{kind.__name__}.{item.name}"
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "reason"),
+    [
+        ("translation", {"data.source_language": "en"}, "go together: set both"),
+        ("translation", {"data.source_language": "en", "data.target_language": "en"}, "are both en"),
+        ("translation", {"data.source_language": "e n", "data.target_language": "de"}, "short names such as de"),
+        ("phrases", {"data.source_language": "en", "data.target_language": "de"}, "leave them out with languages"),
+        (
+            "chat",
+            {"data.source_language": "en", "data.target_language": "de"},
+            "source_language is not for chat",
+        ),
+    ],
+)
+def test_languages_of_one_direction_are_checked(task, given, reason):
+    with pytest.raises(SettingsError, match=reason):
+        read_recipe(task).with_values(given)

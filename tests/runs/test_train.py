@@ -227,7 +227,7 @@ def test_a_masked_language_model_can_be_fine_tuned_to_a_classifier(tmp_path):
     before, after = (dict(bundle.load(f).model.named_parameters()) for f in (start.folder, result.folder))
     name = "encoder.layers.0.self_attention.query.weight"
     assert (before[name] - after[name]).abs().max() < 1e-6
-    with pytest.raises(SettingsError, match="is a bert, but translation needs a transformer"):
+    with pytest.raises(SettingsError, match="is a bert, but translation needs a transformer or a gpt"):
         train(
             "translation", {"data.train": "x.tsv", "model.init_from": str(start.folder)}, out=tmp_path / "runs" / "no"
         )
@@ -266,3 +266,87 @@ def test_a_classifier_is_compared_with_a_linear_model(tmp_path):
 def test_what_the_comparison_means_is_said(scores, sentence):
     comment = TASK_ROWS["classification"].comment_on(scores)
     assert comment is None if sentence is None else comment.startswith(sentence)
+
+
+def init_settings(tmp_path, start, task: str, **more) -> dict[str, object]:
+    """Settings of a run that begins as another model, with nothing that this one decides."""
+    mine = overrides(tmp_path, task, **{"model.init_from": str(start.folder), "training.max_steps": 1, **more})
+    kept = ("model.init_from", *more)
+    return {name: value for name, value in mine.items() if name in kept or not name.startswith(("model.", "tokenizer"))}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A translator to begin from."""
+    return train_small(tmp_path_factory.mktemp("start"), "translation", **{"model.max_length": 40})[0]
+
+
+def test_init_from_names_the_settings_of_the_recipe_that_it_overrides(tmp_path, start):
+    """A built-in recipe with a preset and a vocabulary, neither of which the initial model has."""
+    corpus, reporter = write_corpus(tmp_path, "translation"), SilentReporter()
+    files = {"data.train": str(corpus), **dict.fromkeys(("data.train_target", "data.valid", "data.valid_target"))}
+    steps = {"training.max_steps": 4, "training.max_epochs": None, "training.warmup_steps": 1}
+    settings = init_settings(tmp_path, start, "translation", **files, **steps)
+    result = train("multi30k", settings, out=tmp_path / "fine", reporter=reporter)
+    [line] = [warning for warning in reporter.warnings if "model.init_from decides" in warning]
+    assert line.endswith("are not used: model.preset, tokenizer.vocab_size")
+    assert bundle.load(result.folder).model.config.d_model == 16
+    train(None, out=tmp_path / "fine", resume=True)  # the recipe that the run recorded is not refused
+
+
+def test_init_from_does_not_name_settings_that_hold(tmp_path, start):
+    vocab_size = bundle.load(start.folder).tokenizer.vocab_size
+    reporter = SilentReporter()
+    settings = init_settings(
+        tmp_path, start, "translation", **{"model.d_model": 16, "tokenizer.vocab_size": vocab_size}
+    )
+    train("translation", settings, out=tmp_path / "fine", reporter=reporter)
+    assert not [warning for warning in reporter.warnings if "init_from" in warning]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model.d_model", 32),
+        ("model.size", "small"),
+        ("model.preset", "transformer-tiny"),
+        ("model.family", "gpt"),
+        ("tokenizer.vocab_size", 500),
+        ("tokenizer.kind", "words"),
+        ("tokenizer.shared_vocab", False),
+        ("data.max_length", 100),
+    ],
+)
+def test_init_from_refuses_what_the_user_typed_and_cannot_hold(tmp_path, start, name, value):
+    settings = init_settings(tmp_path, start, "translation", **{name: value})
+    with pytest.raises(SettingsError, match=f"model.init_from already sets {name}: leave it out"):
+        train("translation", settings, out=tmp_path / "fine")
+
+
+def test_a_recipe_that_contradicts_its_own_init_from_is_refused(tmp_path, start):
+    """In one file, one of the two settings is a mistake; typed beside a recipe, init_from is meant to replace."""
+    own = tmp_path / "own.toml"
+    own.write_text(f'task = "translation"\n[model]\ninit_from = "{start.folder}"\nd_model = 64\n', encoding="utf-8")
+    settings = init_settings(tmp_path, start, "translation")
+    del settings["model.init_from"]
+    with pytest.raises(SettingsError, match=r"model\.init_from already sets model\.d_model"):
+        train(str(own), settings, out=tmp_path / "fine")
+
+
+def test_init_from_brings_the_family_of_its_model(tmp_path):
+    """A decoder-only translator can be fine-tuned by the recipe whose usual family is another."""
+    mine = {k: v for k, v in overrides(tmp_path, "translation").items() if "coder_layers" not in k}
+    gpt = train("translation", {**mine, "model.family": "gpt", "model.n_layers": 1}, out=tmp_path / "gpt")
+    result = train("translation", init_settings(tmp_path, gpt, "translation"), out=tmp_path / "fine")
+    assert type(bundle.load(result.folder).model).__name__ == "GPT"
+
+
+def test_languages_of_one_direction_are_recorded_and_change_nothing_else(tmp_path):
+    named = {"data.source_language": "en", "data.target_language": "de"}
+    plain, same = train_small(tmp_path, "translation")[0], tmp_path / "runs" / "named"
+    result = train("translation", overrides(tmp_path, "translation", **named), out=same)
+    task_config = bundle.load(result.folder).task_config
+    assert (task_config.source_language, task_config.target_language) == ("en", "de")
+    assert "Translates English to German." in bundle.load(result.folder).card
+    assert weights_of(same) == weights_of(plain.folder)
+    assert len(list(encoded_folder(same).glob("vocabulary-*"))) == 1  # the corpus is not read again

@@ -29,6 +29,9 @@ class TaskConfig:
     """Its name: what it means, `sightline.tasks` says."""
     languages: tuple[str, ...] = ()
     """Multilingual translation: the target languages; each source then begins with a target-language tag."""
+    source_language: str | None = None
+    target_language: str | None = None
+    """Translation in one direction: its languages, if they are known."""
     labels: tuple[str, ...] = ()
     """Classification: the class names, by id."""
     per_word: bool = False
@@ -45,7 +48,10 @@ class TaskConfig:
         for name, values in (("languages", self.languages), ("labels", self.labels)):
             checks.that(len(set(values)) == len(values), f"{name} contains a name twice")
             checks.that(len(values) <= MAX_LABELS, f"{name} has {len(values):,} names, more than {MAX_LABELS:,}")
-        for language in self.languages:
+        direction = [name for name in (self.source_language, self.target_language) if name is not None]
+        checks.that(len(direction) != 1, "source_language and target_language go together")
+        checks.that(not (direction and self.languages), "a model of one direction has no list of languages")
+        for language in (*self.languages, *direction):
             checks.that(
                 LANGUAGE_NAME.fullmatch(language) is not None,
                 f"{language[:60]!r} is not a valid language name (letters, digits, - and _)",

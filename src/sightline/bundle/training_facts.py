@@ -7,6 +7,7 @@ recorded, lack it, and code that asks for one must do without.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sightline.bundle.calibration import Calibration
 from sightline.config import Checks
 
 MAX_TEXTS = 1_000
@@ -24,6 +25,10 @@ class TrainingFacts:
     """Number of validation examples, which the model was not trained on."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Scores on the validation set, by name."""
+    step: int | None = None
+    """Step of the run at which the weights were saved."""
+    calibration: Calibration | None = None
+    """How often generated texts with a certain score were right on the validation set."""
 
     def __post_init__(self) -> None:
         checks = Checks()
@@ -32,6 +37,6 @@ class TrainingFacts:
         checks.that(len(texts) <= MAX_TEXTS, f"{len(texts):,} texts are more than {MAX_TEXTS:,}")
         length = max(map(len, texts), default=0)
         checks.that(length <= MAX_TEXT_LENGTH, f"a text has {length:,} characters, more than {MAX_TEXT_LENGTH:,}")
-        for name in ("n_examples", "n_validation"):
+        for name in ("n_examples", "n_validation", "step"):
             checks.between(0, 1 << 53, **{name: getattr(self, name) or 0})
         checks.done()

@@ -80,7 +80,8 @@ def average_checkpoints(run: Path, chosen: list[Path], steps: list[int]) -> "Bun
     means = average_files(files)
     bundle.model.load_state_dict({name: mean.float() for name, mean in means.items()}, strict=False)
     note = f"\n## Average\n\nThe weights are the mean of those after steps {join_steps(steps)}.\n"
-    return replace(bundle, card=bundle.card + note if bundle.card else "")
+    facts = replace(bundle.training, scores={}, step=None, calibration=None)  # those of other weights
+    return replace(bundle, card=bundle.card + note if bundle.card else "", training=facts)
 
 
 def check_weights(checkpoint: Path) -> None:

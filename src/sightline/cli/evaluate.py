@@ -47,6 +47,12 @@ def evaluate(
         BleuTokenizer | None,
         typer.Option(help="Tokenizer of BLEU; none for text that is tokenized already."),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F", help="File for the hypotheses: translations, replies or predicted classes, one per line."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Score only the first N examples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     **decoding: object,
@@ -65,6 +71,7 @@ def evaluate(
       sightline evaluate runs/en-de --tsv test.tsv --columns 2,3 --limit 500
       sightline evaluate runs/shakespeare --text test.txt --context 200
       sightline evaluate runs/talk --dialogues test.jsonl --columns dialog
+      sightline evaluate runs/en-de --tsv test.tsv --output hypotheses.txt
       sightline evaluate runs/mood --labeled test.tsv --json
     """
     from sightline.tasks.evaluation import evaluate as score
@@ -87,6 +94,7 @@ def evaluate(
             tokenize=tokenize,
             documents=documents,
             context=context,
+            output=output,
             **decoding,
         )
     if as_json:

@@ -15,7 +15,9 @@ def info(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Describe a model: architecture, parameters, vocabulary, files. Checks every file of its folder.
+    """Describe a model: what it does, its scores on the validation set and its data; then architecture and files.
+
+    Checks every file of its folder.
 
     Example: sightline info runs/en-de
     """
@@ -46,6 +48,7 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
         parts[part] = parts.get(part, 0) + parameter.numel()
     tokenizer, files = bundle.tokenizer, current_folder(find_model_folder(folder))
     return {
+        **describe_training(bundle),
         "architecture": family_of(bundle.model.config).name,
         "task_config": bundle.task_config and to_mapping(bundle.task_config),
         "parameters": {"all": sum(parts.values()), **parts},
@@ -55,6 +58,25 @@ def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
         "files": {name: (files / name).stat().st_size for name in FILE_NAMES if (files / name).exists()},
         "versions": {"folder": bundle.version, "sightline": __version__, "torch": torch.__version__},
     }
+
+
+def describe_training(bundle: "Bundle") -> dict[str, Any]:
+    """Return what a model does, how well and from what data; entries that its folder does not tell are left out."""
+    from sightline.tasks.registry import TASKS, infer_task
+
+    task_config, facts = bundle.task_config, bundle.training
+    task = TASKS.get(task_config.task) if task_config else infer_task(bundle.model.config)
+    names = ("files", "n_examples", "n_validation", "step")
+    data = {name: getattr(facts, name) for name in names if getattr(facts, name) not in (None, ())}
+    calibration = facts.calibration
+    entries = {
+        "does": task and task.describe(task_config),
+        "scores": dict(facts.scores),
+        "trained_on": data,
+        "confidence": calibration
+        and f"{sum(one.count for one in calibration.bins):,} validation texts, right if {calibration.criterion}",
+    }
+    return {name: value for name, value in entries.items() if value}
 
 
 def flatten_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sightline.serving.http import ServingSettings
 
 
+MAX_RUNS_PRINTED = 10
+
+
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the `**limits` of a command by one option per field of `Limits`."""
     from sightline.serving.http.settings import Limits
@@ -55,9 +58,12 @@ def limit_option(field: "dataclasses.Field[Any]") -> Any:
 @with_limits
 def serve(
     models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL", help="Model folders or run folders; NAME=FOLDER sets the model's id."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL …]",
+            help="Model folders or run folders; NAME=FOLDER sets the model's id. None: only --runs is shown.",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Address to listen on; any but the local host needs a key.")
     ] = "127.0.0.1",
@@ -107,10 +113,14 @@ def serve(
     Examples:
       sightline serve runs/demo
       sightline serve runs/en-de chat=runs/dialogues --port 9000
+      sightline serve --runs runs
       sightline serve runs/demo --host 0.0.0.0 --api-key "$KEY"
     """
     from sightline.serving.http import Limits, ServingSettings, bind
 
+    if not models and runs is None:
+        raise typer.BadParameter("name a MODEL to serve, or a folder of runs to watch: --runs DIR")
+    named = models or []
     settings = ServingSettings(
         host=host,
         port=port,
@@ -124,8 +134,9 @@ def serve(
     )
     with bind(settings) as taken:  # before models are loaded: a port in use fails at once
         threads = release_threads()
-        opened = open_models(models)
-        run_studio(taken, settings, opened, threads=threads, runs=runs or find_sibling_runs(models[0]), browser=browser)
+        opened = open_models(named)
+        shown = runs if runs is not None else find_sibling_runs(named[0])
+        run_studio(taken, settings, opened, threads=threads, runs=shown, browser=browser)
 
 
 def find_sibling_runs(named: str) -> Path | None:
@@ -176,6 +187,8 @@ def run_studio(
 
     def started(url: str) -> None:
         print_welcome(url, models, with_key=bool(settings.keys))
+        if not models and runs is not None:
+            print_runs(runs)
         if browser:
             open_page(f"{url}/{view}")
 
@@ -193,6 +206,20 @@ def print_welcome(url: str, models: "Mapping[str, Pipeline]", *, with_key: bool)
     typer.echo("Try:", err=True)
     for line in example_requests(url, models):
         typer.echo(f"  curl{key} {line}", err=True)
+
+
+def print_runs(root: Path) -> None:
+    """Print the runs in a folder, and how to use the models that they have saved."""
+    from sightline.runs.folder import has_best_model, is_run
+    from sightline.studio.runs_table import candidates
+
+    found = [folder for folder in candidates(root) if is_run(folder)]
+    typer.echo(
+        f"No model is served. {len(found):,} runs in {root}; new ones appear in the studio by themselves", err=True
+    )
+    for folder in found[:MAX_RUNS_PRINTED]:
+        does = f"to use its model: sightline serve {folder}" if has_best_model(folder) else "has no model yet"
+        typer.echo(f"  {folder.name}: {does}", err=True)
 
 
 def example_requests(url: str, models: "Mapping[str, Pipeline]") -> list[str]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from sightline.errors import InputError
+from sightline.storage import ESCAPES
 
 BLOCK_BYTES = 1 << 15
 """Bytes read at a time: the sentences that are sorted into batches together."""
@@ -127,8 +128,7 @@ def add_location(error: InputError, text: Text) -> InputError:
     return error if text.location is None else InputError(f"{text.location}: {error}")
 
 
-ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r"})
-COLUMN_ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
+COLUMN_ESCAPES = {**ESCAPES, ord("\t"): r"\t"}
 
 
 def put(text: str) -> None:

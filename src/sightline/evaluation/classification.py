@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from sightline.config import unknown_name
@@ -31,9 +32,11 @@ def evaluate_classifier(
         ]
         if uneven:
             raise InputError(f"example {uneven[0]} does not have a label for each of its words")
-        return classification_report(list(chain(*predictions)), list(chain(*references)), labels=classifier.labels)
+        report = classification_report(list(chain(*predictions)), list(chain(*references)), labels=classifier.labels)
+        return replace(report, outputs=tuple(map(" ".join, predictions)))
     labels = [one.label for one in classifier.classify(inputs, truncate=True)]  # type: ignore[arg-type]
-    return classification_report(labels, [str(label) for label in references], labels=classifier.labels)
+    report = classification_report(labels, [str(label) for label in references], labels=classifier.labels)
+    return replace(report, outputs=tuple(labels))
 
 
 def classification_report(predictions: Sequence[str], references: Sequence[str], *, labels: Sequence[str]) -> Report:

@@ -31,6 +31,7 @@ VALID_WITH = {
     "pair": ("labeled",),
     "documents": ("text",),
     "context": ("text",),
+    "output": ("source", "tsv", "labeled"),
 }
 PAIRS = ("source", "tsv")
 """Test sets each option applies to, those for pairs if it is not listed; with others it would silently do nothing."""

@@ -7,10 +7,12 @@ from typing import Literal
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from sightline.bundle.calibration import CLOSE_CHRF, MIN_EXACT, Calibration
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError
 from sightline.evaluation.report import Report
-from sightline.pipelines import Chat, Translator
+from sightline.pipelines import Chat, Translation, Translator
+from sightline.pipelines.translator import mean_log_probability
 
 UNSPACED_LANGUAGES = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 """sacreBLEU tokenizers of languages written without spaces; all others use 13a."""
@@ -57,6 +59,22 @@ def translation_scores(
     )
 
 
+def calibrate(
+    found: Sequence[Translation], references: Sequence[str], settings: DecodingSettings
+) -> Calibration | None:
+    """Compare translations of a validation set with their references, by score; None if that says too little."""
+    rows = [
+        (score, one.text, theirs)
+        for one, theirs in zip(found, references, strict=True)
+        if (score := mean_log_probability(one)) is not None
+    ]
+    exact = [ours == theirs for _, ours, theirs in rows]
+    by_exact, chrf = sum(exact) >= MIN_EXACT * len(exact), CHRF()
+    right = exact if by_exact else [chrf.sentence_score(a, [b]).score >= CLOSE_CHRF for _, a, b in rows]
+    scores = [score for score, *_ in rows]
+    return Calibration.fit(scores, right, criterion="exact" if by_exact else "close", decoding=settings)
+
+
 def evaluate_translator(
     translator: Translator,
     sources: Sequence[str],
@@ -91,4 +109,4 @@ def score_outputs(
 ) -> Report:
     """Compare generated texts with their references."""
     scores = translation_scores(outputs, targets, language=language, tokenize=tokenize)
-    return Report({"sentences": len(outputs), **vars(scores)})
+    return Report({"sentences": len(outputs), **vars(scores)}, tuple(outputs))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
+from sightline.bundle.calibration import Confidence
 from sightline.config import one_of, unknown_name
 from sightline.data.tokenizers import tag_token
 from sightline.decoding import DecodingSettings, FinishReason, Hypothesis
@@ -23,6 +24,17 @@ class Translation(Generation):
 
     alignment: tuple[Link, ...] | None = None
     """Word links by cross-attention (a hint, not an alignment: see `tracing.alignment`); None if not requested."""
+    confidence: Confidence | None = None
+    """How often one with a score like this was right on the validation set; None where that is not known.
+
+    That is: for a model without a calibration, decoding settings other than the measured ones, a given prefix, results
+    but the best one, and scores below all that were seen.
+    """
+
+
+def mean_log_probability(found: Generation) -> float | None:
+    """Return the log-probability per token, with the end token; None for a text without one, cut or not generated."""
+    return found.log_probability / (len(found.tokens) + 1) if found.finish_reason == "eos" and found.tokens else None
 
 
 NO_RESULT: tuple[float, float, tuple[str, ...], FinishReason] = (0.0, 0.0, (), "eos")
@@ -38,6 +50,14 @@ class Translator(Seq2SeqPipeline):
     def languages(self) -> tuple[str, ...]:
         """Target languages of a multilingual model; empty for others."""
         return self.task_config.languages if self.task_config else ()
+
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """Source and target language of a model of one direction, if they are known."""
+        config = self.task_config
+        if config is None or config.source_language is None or config.target_language is None:
+            return None
+        return config.source_language, config.target_language
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is a sequence of texts to the type checker
@@ -120,7 +140,17 @@ class Translator(Seq2SeqPipeline):
             or [Translation(beginning, *NO_RESULT)]
             for hypotheses, beginning in zip(found, beginnings, strict=True)
         ]
+        for several, beginning in zip(results, beginnings, strict=True):
+            if not beginning:
+                several[0] = replace(several[0], confidence=self.estimate_confidence(several[0], settings))
         return self.add_alignment(texts, sources, found, results, batch_tokens=batch_tokens) if alignment else results
+
+    def estimate_confidence(self, found: Generation, settings: DecodingSettings) -> Confidence | None:
+        """Return how often a translation with the score of this one, the best for its text, was right."""
+        calibration, score = self.bundle.training.calibration, mean_log_probability(found)
+        if calibration is None or score is None or not calibration.applies_to(settings):
+            return None
+        return calibration.confidence_of(score)
 
     def trace(
         self,
@@ -212,7 +242,9 @@ class Translator(Seq2SeqPipeline):
         """Return the tag of a language, if this model needs one."""
         if to is None and len(self.languages) > 1:
             raise InputError(f"give the target language, {one_of(self.languages)}", option="to")
-        if to is None and not self.languages:
+        if not self.languages:
+            if to is not None:
+                self.check_language(to, option="to")
             return []
         language = self.languages[0] if to is None else self.check_language(to, option="to")
         id_ = self.tokenizer.special_id(tag_token(language))
@@ -224,6 +256,14 @@ class Translator(Seq2SeqPipeline):
 
     def check_language(self, name: str, *, option: str) -> str:
         """Return the language, or refuse one that the model does not know."""
+        if self.direction is not None:
+            expected = self.direction[option == "to"]
+            if name != expected:
+                source, target = self.direction
+                raise InputError(
+                    f"this model translates {source} to {target}: leave it out, or give {expected}", option=option
+                )
+            return name
         if not self.languages:
             raise InputError("this model was not trained for several languages: leave it out", option=option)
         if name not in self.languages:

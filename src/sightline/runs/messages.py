@@ -13,13 +13,12 @@ from sightline.data.datasets.splits import MIN_VALIDATION
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
-from sightline.runs.recipe import Recipe
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
 from sightline.training.report import Reporter, Sample
-from sightline.training.settings import MAX_STEPS, TrainingSettings
-from sightline.training.state import Metric, Progress
+from sightline.training.settings import MAX_STEPS, BestMetric
+from sightline.training.state import Metric
 from sightline.training.time_budget import TimeBudget
 
 
@@ -50,6 +49,9 @@ def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> N
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
         reporter.info(f"weights from {run.recipe.model.init_from}; newly initialized: {new}")
+        if run.unused_settings:
+            unused = ", ".join(run.unused_settings)
+            reporter.warn(f"model.init_from decides these settings, so those of the recipe are not used: {unused}")
 
 
 def describe_validation(examples: Examples) -> str:
@@ -123,6 +125,14 @@ STOP_REASONS: dict[StopReason, str] = {
 }
 
 
+SELECTION: dict[BestMetric, str] = {
+    "score": "best model",
+    "loss": "model with the lowest validation loss",
+    "last": "last model",
+}
+"""What the saved model of a run is called, by the metric that selects it."""
+
+
 def log_summary(
     run: PreparedRun, folder: Path, stop_reason: StopReason, scores: Mapping[str, Metric], reporter: Reporter
 ) -> None:
@@ -141,7 +151,8 @@ def log_summary(
         )
         return
     shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
-    reporter.info(f"best model (step {progress.best_step:,}): {shown}")
+    kept = SELECTION[run.settings.best_metric]
+    reporter.info(f"{kept} (step {progress.best_step:,}): {shown}")
     if comment := run.recipe.task_row.comment_on(scores):
         reporter.info(comment)
     next_command = run.recipe.task_row.next_command(folder, run.task_config)
@@ -149,25 +160,23 @@ def log_summary(
 
 
 def card_sections(
-    recipe: Recipe,
-    examples: Examples,
-    settings: TrainingSettings,
-    progress: Progress,
-    scores: Mapping[str, Metric],
-    samples: Sequence[Sample],
+    run: PreparedRun, scores: Mapping[str, Metric], samples: Sequence[Sample], *, step: int
 ) -> dict[str, str]:
-    """Return the sections of the model card about the run."""
-    data, names = examples.data, training_file_names(examples)
+    """Return the sections of the model card about the run; `step` is that of the weights."""
+    recipe, examples, settings, progress = run.recipe, run.examples, run.settings, run.state.progress
+    names = training_file_names(examples)
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
-        "Task": f"{recipe.task}, trained with the recipe `{recipe.name}`." + describe_languages(data.languages),
+        "Task": f"{capitalize(recipe.task_row.describe(run.task_config))}. {capitalize(recipe.task)}, "
+        f"trained with the recipe `{recipe.name}`.",
         "Data": (
             f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
             f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
         ),
         "Training": (
-            f"Saved at step {progress.best_step or progress.step:,} of {progress.step:,} "
-            f"({progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
+            f"Saved at step {step:,}"
+            + (f" of {progress.step:,}" if step < progress.step else "")
+            + f" ({SELECTION[settings.best_metric]}; {progress.seconds / 60:.1f} minutes), seed {settings.seed}, "
             f"optimizer {settings.optimizer}, schedule {settings.schedule}."
         ),
         "Scores on the validation set": "\n".join(f"- {name}: {format_score(value)}" for name, value in scores.items()),
@@ -197,9 +206,9 @@ def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> 
     )
 
 
-def describe_languages(languages: Sequence[str]) -> str:
-    """Return a sentence about the languages of a multilingual model."""
-    return f" Languages: {', '.join(languages)}." if languages else ""
+def capitalize(text: str) -> str:
+    """Return a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def one_line(text: str) -> str:

@@ -28,6 +28,7 @@ from sightline.runs.recipe import Recipe
 from sightline.runs.validation import FoldScores, Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
+from sightline.tasks.registry import families_for
 from sightline.tasks.task import BatchPlan, TaskSettings
 from sightline.training.distributed import Rank
 from sightline.training.objective import Objective
@@ -53,6 +54,8 @@ class PreparedRun:
     validator: Validator | FoldScores
     new_weights: list[str]
     """Randomly initialized weights: with init_from, only those that the other model lacks."""
+    unused_settings: list[str]
+    """Settings of the recipe that the init_from model decides otherwise, as section.key."""
 
 
 def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: torch.device) -> PreparedRun:
@@ -64,6 +67,8 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: t
     with wait_for_lock(root):  # another run may be about to encode the same corpus
         settings = recipe.task_settings(resolve_builtin(root, recipe.data))
         init = bundle.load(initial_snapshot(folder)) if resume else load_init_model(recipe)
+        unused = check_init_model(recipe, init, resume=resume) if init and recipe.model.init_from else []
+        recipe = adopt_family(recipe, init) if init and recipe.model.init_from else recipe
         tokenizers, labels = open_tokenizers_and_labels(root, recipe, settings, init, resume=resume)
         settings = replace(settings, data=limit_lengths(recipe, settings.data, init))
         examples = open_examples(root, recipe, settings, tokenizers, labels)
@@ -105,6 +110,7 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: t
         objective,
         validator,
         new_weights,
+        unused,
     )
 
 
@@ -115,14 +121,66 @@ def load_init_model(recipe: Recipe) -> Bundle | None:
     if recipe.tokenizer.path is not None:
         raise SettingsError("model.init_from already sets the tokenizer: leave tokenizer.path out")
     init = bundle.load(Path(recipe.model.init_from))
-    if family_of(init.model.config).name != recipe.family:
+    found, possible = family_of(init.model.config).name, families_for(recipe.task_row)
+    if found not in possible:
         raise SettingsError(
-            f"model.init_from: {recipe.model.init_from} is a {family_of(init.model.config).name}, "
-            f"but {recipe.task} needs a {recipe.family}"
+            f"model.init_from: {recipe.model.init_from} is a {found}, "
+            f"but {recipe.task} needs a {' or a '.join(possible)}"
         )
     if init.tokenizer is None:
         raise SettingsError(f"model.init_from: {recipe.model.init_from} has no tokenizer")
     return init
+
+
+def check_init_model(recipe: Recipe, init: Bundle, *, resume: bool) -> list[str]:
+    """Return the settings of the recipe that the init_from model decides otherwise; refuse those that the user set.
+
+    A user who names the model sees it replace what a recipe says of another. But what is set in the same place as
+    init_from itself, on the command line or in one file, contradicts it.
+    """
+    unused = find_unused_settings(recipe, init)
+    typed = "model.init_from" in recipe.overridden
+    refused = [name for name in unused if name in recipe.overridden or not (typed or resume)]
+    if refused:
+        raise SettingsError(
+            f"model.init_from already sets {', '.join(refused)}: leave {'them' if len(refused) > 1 else 'it'} out; "
+            f"of the model only {', '.join(sorted(OVERRIDABLE))} may differ"
+        )
+    return unused
+
+
+def find_unused_settings(recipe: Recipe, init: Bundle) -> list[str]:
+    """Return the settings of a recipe that do not hold for a model that begins as another, as section.key."""
+    config, model, tokenizer = init.model.config, recipe.model, recipe.sections["tokenizer"]
+    fields = {name: value for name, value in recipe.model_fields.items() if name not in OVERRIDABLE}
+    unused = [f"model.{name}" for name, value in fields.items() if differs(config, name, value)]
+    of_preset = recipe.preset_fields().items()
+    decided = {
+        "model.family": model.family not in (None, family_of(config).name),
+        "model.preset": any(differs(config, name, value) for name, value in of_preset),
+        "model.size": model.size != "auto",
+        "tokenizer.vocab_size": init.tokenizer is None or tokenizer.get("vocab_size") != init.tokenizer.vocab_size,
+        "tokenizer.shared_vocab": tokenizer.get("shared_vocab") is not (init.target_tokenizer is None),
+        "tokenizer.kind": True,
+        "tokenizer.split_digits": True,
+    }
+    given = (name for name in decided if name.split(".")[1] in recipe.sections[name.split(".")[0]])
+    unused += [name for name in given if decided[name]]
+    max_length = recipe.sections["data"].get("max_length")
+    if isinstance(max_length, int) and limit_lengths(recipe, recipe.data, init).max_length < max_length:
+        unused.append("data.max_length")
+    return sorted(unused)
+
+
+def differs(config: ModelConfig, name: str, value: object) -> bool:
+    """Tell whether a model's config has another value than a recipe, where a list is a tuple."""
+    return getattr(config, name, None) != (tuple(value) if isinstance(value, list) else value)
+
+
+def adopt_family(recipe: Recipe, init: Bundle) -> Recipe:
+    """Return the recipe for the family of the init_from model, which the task can do too."""
+    family = family_of(init.model.config).name
+    return recipe if family == recipe.family else recipe.with_family(family)
 
 
 def open_tokenizers_and_labels(
@@ -145,12 +203,12 @@ def open_tokenizers_and_labels(
 def limit_lengths(recipe: Recipe, data: DataSettings, init: Bundle | None) -> DataSettings:
     """Limit data.max_length to what the model takes of a source and of a target, if it has a limit."""
     fields = {**recipe.preset_fields(), **recipe.model_fields}
-    default = FAMILIES[recipe.family].config.max_length if init is None else init.model.config.max_length
-    limit = fields.get("max_length", default)
+    family = FAMILIES[recipe.family] if init is None else family_of(init.model.config)
+    limit = fields.get("max_length", family.config.max_length) if init is None else init.model.config.max_length
     if not recipe.task_row.reads_pairs or not isinstance(limit, int):
         return data
     # The start token comes before a target; a model without an encoder reads the source before that.
-    in_sequence = PAIR_READERS[resolve(FAMILIES[recipe.family].interface)].in_sequence
+    in_sequence = PAIR_READERS[resolve(family.interface)].in_sequence
     room = (limit - 1) // 2 if in_sequence else limit - 1
     return replace(data, max_length=max(1, min(data.max_length, room)))
 
@@ -174,12 +232,6 @@ def resolve_model_config(
     from_data |= recipe.task_row.config_fields(settings, task_config)
     if init is None:
         return build_model_config(recipe, dataset_size, **from_data)
-    overridden = {name.removeprefix("model.") for name in recipe.overridden if name.startswith("model.")}
-    if fixed := sorted(overridden & set(recipe.model_fields) - OVERRIDABLE):
-        raise SettingsError(
-            f"model.init_from already sets {', '.join(fixed)}: leave them out; "
-            f"only {', '.join(sorted(OVERRIDABLE))} may differ"
-        )
     changes = {**{k: v for k, v in recipe.model_fields.items() if k in OVERRIDABLE}, **from_data}
     return replace(init.model.config, **{k: v for k, v in changes.items() if "vocab_size" not in k})
 

@@ -72,9 +72,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        given = [name for name in ("preset", "init_from") if getattr(self, name) is not None]
-        given += ["size"] if self.size != "auto" else []
-        checks.that(len(given) < 2, f"{' and '.join(given)} exclude each other: set one")
+        checks.that(self.preset is None or self.size == "auto", "preset and size exclude each other: set one")
         if self.preset is not None and self.preset not in PRESETS:
             checks.that(False, f"{unknown_name(self.preset, PRESETS, what='preset')}, not {one_of(PRESETS)}")
         checks.done()
@@ -293,7 +291,11 @@ def build_recipe(entries: Mapping[str, object], *, name: str, where: str) -> Rec
 
 def check_recipe(recipe: Recipe) -> Recipe:
     """Reject settings that are unknown or out of range, before anything is read or built; return the recipe."""
-    problems = []
+    problems = [
+        f"data.{name} is not for {recipe.task}: leave it out"
+        for name in ("source_language", "target_language")
+        if recipe.sections["data"].get(name) is not None and name not in recipe.task_row.config_entries
+    ]
     for section, kind in SECTIONS.items():
         given = dict(recipe.sections[section])
         try:

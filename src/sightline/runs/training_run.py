@@ -78,7 +78,7 @@ class Result:
     folder: Path
     stop_reason: StopReason
     scores: Mapping[str, Metric]
-    """Scores of the best model on the validation set."""
+    """Scores of the saved model on the validation set."""
     exit_code: int = 0
 
     def load(self) -> "AnyPipeline":
@@ -274,8 +274,10 @@ def run_training(
         context = build_trainer_context(run, folder, rank, stop, reporter, board, budget, first=first)
         stop_reason = train_loop(run.state, run.batch_source, run.objective, run.settings, context)
     reporter.end()
-    scores = collect_best_scores(run, folder, final=stop_reason != "signal") if rank.is_main else {}
+    scores: dict[str, Metric] = {}
     if rank.is_main:
+        step, scores = score_saved_model(run, folder, final=stop_reason != "signal")
+        run.state.progress = replace(run.state.progress, best_step=step)
         outcome = {
             "stop_reason": stop_reason,
             "ended": now(),
@@ -400,8 +402,9 @@ def build_trainer_context(
 
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
     """Save the current model with its card."""
-    sections = card_sections(run.recipe, run.examples, run.settings, run.state.progress, scores, result.samples)
-    facts = collect_training_facts(run.examples, scores)
+    step = run.state.progress.step
+    sections = card_sections(run, scores, result.samples, step=step)
+    facts = replace(collect_training_facts(run.examples, scores), step=step)
     saved = replace(run.bundle, card=build_card(run, run.state.model, sections), training=facts)
     bundle.save(saved, folder / MODEL)
 
@@ -411,21 +414,27 @@ def build_card(run: PreparedRun, model: Model, sections: Mapping[str, str]) -> s
     return build_model_card(model, run.bundle.tokenizer, title=f"{run.recipe.name}, by Sightline", sections=sections)
 
 
-def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[str, Metric]:
-    """Return the scores of the best model: those of its validation and, at the end of a run, its final scores."""
-    step = run.state.progress.best_step
+def score_saved_model(run: PreparedRun, folder: Path, *, final: bool) -> tuple[int | None, dict[str, Metric]]:
+    """Return the step and the scores of the saved model: of its validation and, at the end of a run, its final scores.
+
+    What the folder itself says counts: after a kill it may be ahead of the checkpoint from which the run was resumed.
+    """
+    if not current_folder(folder / MODEL).exists():
+        return None, {}
+    saved = bundle.load(folder / MODEL, device=run.state.device)
+    step = saved.training.step
+    if step is None:  # saved before folders had it
+        step = run.state.progress.best_step
     if step is None:
-        return {}
-    records = (r for r in reversed(read_metrics(folder / METRICS)) if r["step"] == step and VALIDATION_LOSS in r)
-    scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
-    if final and current_folder(folder / MODEL).exists():
-        saved = bundle.load(folder / MODEL, device=run.state.device)
-        if final_scores := run.validator.final(saved):
-            scores |= final_scores[0]
-            sections = card_sections(
-                run.recipe, run.examples, run.settings, run.state.progress, scores, final_scores[1]
-            )
-            facts = collect_training_facts(run.examples, scores)
-            card = build_card(run, saved.model, sections)
-            bundle.save(replace(saved, card=card, training=facts), folder / MODEL)
-    return scores
+        return None, {}
+    scores: dict[str, Metric] = dict(saved.training.scores)
+    if not scores:
+        records = (r for r in reversed(read_metrics(folder / METRICS)) if r["step"] == step and VALIDATION_LOSS in r)
+        scores = {name: value for name, value in next(records, {}).items() if name not in ("step", "best_step")}
+    if final and (found := run.validator.final(saved)):
+        scores |= found.scores
+        sections = card_sections(run, scores, found.samples, step=step)
+        facts = replace(collect_training_facts(run.examples, scores), step=step, calibration=found.calibration)
+        card = build_card(run, saved.model, sections)
+        bundle.save(replace(saved, card=card, training=facts), folder / MODEL)
+    return step, scores

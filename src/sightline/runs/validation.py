@@ -11,11 +11,9 @@ from sightline.data.datasets.batch_source import BatchSource
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
 from sightline.tasks import Task, pipeline_for
-from sightline.tasks.validation import Validation
+from sightline.tasks.validation import FinalScores, Validation
 from sightline.training.metrics import VALIDATION_LOSS, ValidationResult
 from sightline.training.objective import Objective
-from sightline.training.report import Sample
-from sightline.training.state import Metric
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Validator:
         loss, tallies = mean_loss(self.bundle.model, self.batch_source, self.objective)
         return self.task.validate(Validation(pipeline_for(self.bundle), self.examples, loss, tallies, self.seed))
 
-    def final(self, bundle: Bundle) -> tuple[dict[str, Metric], tuple[Sample, ...]] | None:
+    def final(self, bundle: Bundle) -> FinalScores | None:
         """Score the saved model once more at the end of the run, if its task asks for that."""
         validation = Validation(pipeline_for(bundle), self.examples, math.nan, {}, self.seed)
         return self.task.score_final(validation, bundle.generation)
@@ -59,7 +57,7 @@ class FoldScores:
         name = next((name for name in self.scores if not name.startswith(VALIDATION_LOSS)), VALIDATION_LOSS)
         return ValidationResult(loss, (name, self.scores[name]), True, dict(self.scores))
 
-    def final(self, bundle: Bundle) -> tuple[dict[str, Metric], tuple[Sample, ...]] | None:  # noqa: ARG002
+    def final(self, bundle: Bundle) -> FinalScores | None:  # noqa: ARG002
         """Return nothing: there is nothing to score the final model on."""
         return None
 

@@ -138,6 +138,7 @@ class RunsTable:
             "scores": {key: value for key, value in scores.items() if isinstance(value, int | float)},
             "snapshots": self.steps(folder),
             "has_best_model": self.has_model(folder),
+            "best_metric": short_text(get_object(resolved, "training").get("best_metric")) or "score",
             "best_step": best if type(best := get_object(outcome, "progress").get("best_step")) is int else None,
         }
 

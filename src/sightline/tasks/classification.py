@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.bundle.contents import TaskConfig
 from sightline.errors import InputError
 from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
-from sightline.tasks.validation import N_SAMPLES
+from sightline.tasks.validation import N_SAMPLES, FinalScores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sightline.training.state import Metric
 
 
+N_LABELS_SHOWN = 20
+
+
 class Classification(Task):
     """Assigns classes to texts, pairs of texts, or words."""
 
@@ -46,6 +49,13 @@ class Classification(Task):
         RequestField("pairs", list[list[str]] | None, "Pairs of texts, instead of input.", None),
     )
     view = StudioView(tab="classify", label="Text to classify", verb="Classify", extra_input="pair")
+
+    def describe(self, task_config: TaskConfig | None) -> str:
+        """Return what is classified, and the first classes."""
+        labels = task_config.labels if task_config else ()
+        what = "the words of a sentence" if task_config and task_config.per_word else "texts"
+        listed = ", ".join(labels[:N_LABELS_SHOWN]) + (", …" if len(labels) > N_LABELS_SHOWN else "")
+        return f"classifies {what}" + (f" into {len(labels):,} classes: {listed}" if labels else "")
 
     def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
         """Return texts, pairs or words with their labels."""
@@ -115,10 +125,12 @@ class Classification(Task):
         self,
         validation: "Validation",
         settings: "DecodingSettings",  # noqa: ARG002 - nothing is generated
-    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
+    ) -> "FinalScores | None":
         """Score a linear model of words on the same examples, to compare with."""
         accuracy = score_linear_baseline(validation.examples, seed=validation.seed)
-        return None if accuracy is None else ({LINEAR_ACCURACY: accuracy}, tuple(classify_samples(validation)))
+        if accuracy is None:
+            return None
+        return FinalScores({LINEAR_ACCURACY: accuracy}, tuple(classify_samples(validation)))
 
     def comment_on(self, scores: "Mapping[str, Metric]") -> str | None:
         """Say how the model compares with a linear one, and what to do if that is better."""

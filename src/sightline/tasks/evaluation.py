@@ -33,13 +33,15 @@ def evaluate(
     tokenize: BleuTokenizer | None = None,
     documents: DocumentEnd | None = None,
     context: int | None = None,
+    output: Path | str | None = None,
     **decoding: Any,
 ) -> "Report":
     """Score a model, or the one in a folder, on one test set: a file of the kind its task has.
 
     `source` and `target` or `tsv` for translation (BLEU, chrF), `dialogues` for chat (perplexity), `text` for language
     models (perplexity, bits per character) and masked words (accuracy), `labeled` for classification (accuracy, F1).
-    `decoding` overrides decoding settings (`beam_size=4`).
+    `decoding` overrides decoding settings (`beam_size=4`). The translations, replies or predicted classes are the
+    `outputs` of the report, and are written to the file `output`, one per line, in the order of the test set.
     """
     from sightline.evaluation.evaluation_set import EvaluationSet
 
@@ -49,12 +51,21 @@ def evaluate(
         columns=columns,
         pair=pair,
         limit=limit,
-        options={**{name: value for name, value in vars(options).items() if name != "decoding"}, **decoding},
+        options={
+            **{name: value for name, value in vars(options).items() if name != "decoding"},
+            **decoding,
+            "output": output,
+        },
     )
+    if output is not None and (Path(output).is_dir() or not Path(output).resolve().parent.is_dir()):
+        raise InputError(f"{output} is a folder, or in none: name a file in a folder that exists", option="output")
     pipeline = load(model) if isinstance(model, Path | str) else model
     task = task_of(pipeline)
     kinds = task.evaluation_sets if task else ()
     if task is None or examples.kind not in kinds:
         advice = f"give {' or '.join(kinds)}" if kinds else "it has no head that could be scored"
         raise InputError(f"not for this model: {advice}", option=examples.kind)
-    return task.evaluate(pipeline, examples, options)
+    report = task.evaluate(pipeline, examples, options)
+    if output is not None:
+        report.write_outputs(Path(output))
+    return report

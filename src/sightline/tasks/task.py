@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
     from sightline.pipelines.generation import GenerationJob
-    from sightline.tasks.validation import Validation
+    from sightline.tasks.validation import FinalScores, Validation
     from sightline.training.metrics import ValidationResult
-    from sightline.training.report import Sample
     from sightline.training.state import Metric
 
 REQUIRED = object()
@@ -70,6 +69,8 @@ class GeneratedText:
     """Log-probability under the length penalty."""
     log_probability: float
     finish_reason: FinishReason
+    confidence: float | None = None
+    """How often one with a score like this was right on the validation set; null if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,10 @@ class Task:
     request: tuple[RequestField, ...] = (TEXTS,)
     view: StudioView = StudioView()
 
+    def describe(self, task_config: TaskConfig | None) -> str:  # noqa: ARG002
+        """Return what a model does, in words: its languages or classes too, if it has any."""
+        return self.does
+
     # From files to batches
 
     def record_fields(self, data: "DataSettings") -> tuple[str, ...]:
@@ -236,7 +241,8 @@ class Task:
 
     def find_mismatches(self, task_config: TaskConfig, config: "ModelConfig") -> list[str]:
         """Return why a model of the right family cannot do the task all the same."""
-        given = [name for name in ("languages", "labels", "per_word", "pair") if getattr(task_config, name)]
+        names = ("languages", "source_language", "target_language", "labels", "per_word", "pair")
+        given = [name for name in names if getattr(task_config, name)]
         problems = [
             f'has the entry "{name}", which is not for the task {self.name}'
             for name in given
@@ -261,7 +267,7 @@ class Task:
         self,
         validation: "Validation",  # noqa: ARG002
         settings: "DecodingSettings",  # noqa: ARG002
-    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]] | None":
+    ) -> "FinalScores | None":
         """Score the best model once more at the end of a run; None if `validate` has said everything."""
         return None
 
@@ -303,6 +309,10 @@ class Task:
     def answer(self, pipeline: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
         """Return the result for each input; not used where text is generated."""
         raise NotImplementedError
+
+    def confidence(self, pipeline: Any, found: Any, settings: "DecodingSettings", **options: Any) -> float | None:  # noqa: ARG002
+        """Return how often a text with the score of this one, the best for its input, was right; None if not known."""
+        return None
 
     def create_job(
         self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any

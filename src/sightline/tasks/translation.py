@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.bundle.contents import TaskConfig
 from sightline.tasks.pairs import Pair, PairTask, sample_pairs
 from sightline.tasks.task import TEXTS, EvaluationOptions, RequestField, StudioView, TaskSettings
-from sightline.tasks.validation import N_SAMPLES
+from sightline.tasks.validation import N_SAMPLES, FinalScores
 
 if TYPE_CHECKING:
     from sightline.data.corpora.records import Labels
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from sightline.decoding.settings import DecodingSettings
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
+    from sightline.pipelines.translator import Translation as Translated
     from sightline.tasks.validation import Validation
     from sightline.training.metrics import ValidationResult
     from sightline.training.report import Sample
-    from sightline.training.state import Metric
 
 MAX_PREFIX = 2_000
 """Characters of the beginning that a request may give."""
@@ -34,7 +34,7 @@ class Translation(PairTask):
     pipeline = "sightline.pipelines.translator:Translator"
     command = "translate"
     endpoint = "/translate"
-    config_entries = ("languages",)
+    config_entries = ("languages", "source_language", "target_language")
     evaluation_sets = ("source", "tsv")
     request = (
         TEXTS,
@@ -51,7 +51,23 @@ class Translation(PairTask):
 
     def build_task_config(self, settings: TaskSettings, labels: "Labels | None") -> TaskConfig:  # noqa: ARG002
         """Return the task with its languages."""
-        return TaskConfig(self.name, languages=settings.data.languages)
+        data = settings.data
+        return TaskConfig(
+            self.name,
+            languages=data.languages,
+            source_language=data.source_language,
+            target_language=data.target_language,
+        )
+
+    def describe(self, task_config: TaskConfig | None) -> str:
+        """Return the languages it translates, by their English names."""
+        if task_config is None or not (task_config.languages or task_config.target_language):
+            return "translates from one language to another"
+        if task_config.languages:
+            *first, last = map(language_name, task_config.languages)
+            return f"translates into {', '.join(first)} and {last}" if first else f"translates into {last}"
+        source, target = str(task_config.source_language), str(task_config.target_language)
+        return f"translates {language_name(source)} to {language_name(target)}"
 
     def validate(self, validation: "Validation") -> "ValidationResult":
         """Score greedy translations of some sentences by BLEU."""
@@ -64,22 +80,28 @@ class Translation(PairTask):
         valid = validation.examples.valid
         limit = 10 + 2 * int(valid.dataset.lengths[valid.selected, 1].max())
         quick = DecodingSettings(max_new_tokens=min(limit, validation.pipeline.generation.max_new_tokens))
-        pairs, outputs = translate_pairs(validation, quick, n=MAX_TRANSLATED)
+        pairs, found = translate_pairs(validation, quick, n=MAX_TRANSLATED)
+        outputs = [one.text for one in found]
         scores = translation_scores(outputs, [pair.target for pair in pairs])
         others = {"chrf": scores.chrf, "exact_match": scores.exact_match, "perplexity": exponential(validation.loss)}
         return ValidationResult(
             validation.loss, ("bleu", scores.bleu), True, {**others, **validation.tallies}, make_samples(pairs, outputs)
         )
 
-    def score_final(
-        self, validation: "Validation", settings: "DecodingSettings"
-    ) -> "tuple[dict[str, Metric], tuple[Sample, ...]]":
+    def score_final(self, validation: "Validation", settings: "DecodingSettings") -> "FinalScores":
         """Translate the whole validation set with the model's own decoding settings; with sacreBLEU's signatures."""
-        from sightline.evaluation.translation import translation_scores
+        from sightline.evaluation.translation import calibrate, translation_scores
 
-        pairs, outputs = translate_pairs(validation, settings, n=len(validation.examples.valid.selected))
-        scores = translation_scores(outputs, [pair.target for pair in pairs])
-        return dict(vars(scores)), make_samples(pairs, outputs)
+        pairs, found = translate_pairs(validation, settings, n=len(validation.examples.valid.selected))
+        outputs, references = [one.text for one in found], [pair.target for pair in pairs]
+        scores = translation_scores(outputs, references)
+        calibration = calibrate(found, references, settings)
+        return FinalScores(dict(vars(scores)), make_samples(pairs, outputs), calibration)
+
+    def confidence(self, pipeline: Any, found: Any, settings: "DecodingSettings", **options: Any) -> float | None:
+        """Look the score of a translation up in the calibration of the model."""
+        confidence = pipeline.estimate_confidence(found, settings) if not options.get("prefix") else None
+        return confidence and confidence.share
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score translations by BLEU and chrF; a table may name the target language of each line."""
@@ -112,15 +134,28 @@ class Translation(PairTask):
     def example_request(self, pipeline: Any) -> dict[str, Any]:
         """Return a request in LibreTranslate's words."""
         example = self.example(pipeline)
-        return {"q": example["text"], "target": example.get("to", "de")}
+        target = example.get("to") or (pipeline.task_config and pipeline.task_config.target_language)
+        return {"q": example["text"], "target": target or "de"}
 
 
-def translate_pairs(validation: "Validation", settings: "DecodingSettings", *, n: int) -> tuple[list[Pair], list[str]]:
+def language_name(code: str) -> str:
+    """Return the English name of a language, or its code if it has none."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return Locale.parse(code, sep="-").get_display_name("en") or code
+    except (UnknownLocaleError, ValueError):
+        return code
+
+
+def translate_pairs(
+    validation: "Validation", settings: "DecodingSettings", *, n: int
+) -> "tuple[list[Pair], list[Translated]]":
     """Translate some sentences of the validation set."""
     pairs = list(sample_pairs(validation, n))
     languages = [pair.language for pair in pairs if pair.language]
     found = validation.pipeline.translations([pair.source for pair in pairs], to=languages or None, settings=settings)
-    return pairs, [translations[0].text for translations in found]
+    return pairs, [translations[0] for translations in found]
 
 
 def make_samples(pairs: Sequence[Pair], outputs: Sequence[str]) -> "tuple[Sample, ...]":

@@ -4,13 +4,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sightline.bundle.calibration import Calibration
     from sightline.data.datasets.examples import Examples
+    from sightline.training.report import Sample
+    from sightline.training.state import Metric
 
 N_SAMPLES = 3
 """Outputs shown with every validation."""
 SAMPLE_TOKENS = 40
 SAMPLE_STREAM = 9
 """Random stream that selects the samples."""
+
+
+@dataclass(frozen=True)
+class FinalScores:
+    """What is measured once more at the end of a run, with the saved model."""
+
+    scores: "dict[str, Metric]"
+    samples: "tuple[Sample, ...]"
+    calibration: "Calibration | None" = None
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,8 @@ def check_validations(training: TrainingSettings, facts: DataFacts) -> Iterator[
             f"validate_every ({every:,}) is longer than the run ({total:,} updates): the model is validated only "
             f"once, at the end; try {max(1, total // 8):,}"
         )
+    elif patience is not None and training.best_metric == "last":
+        yield "patience can never stop this run early: with best_metric last, every validation counts as an improvement"
     elif patience is not None and (patience + 1) * every >= total:
         yield (
             f"patience ({patience:,}) can never stop this run early: there are only {total // every:,} validations in "

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.tiny import classifier_bundle
-from sightline.pipelines import Classifier
+from pipelines.tiny import classifier_bundle, one_direction_bundle
+from sightline.pipelines import Classifier, Translator
 from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
 
@@ -80,3 +80,41 @@ def test_detection_by_a_classifier_of_languages():
     assert {one["language"] for one in found} == set(model.labels)
     assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
     assert found[0]["confidence"] == max(one["confidence"] for one in found)
+
+
+@pytest.fixture(scope="module")
+def both_ways():
+    """A server with a model of each direction, which name their languages."""
+    models = {
+        "en-de": Translator(one_direction_bundle("en", "de")),
+        "de-en": Translator(one_direction_bundle("de", "en")),
+    }
+    with standing(service(models, ServingSettings(port=0))) as server, asking(server.url) as client:
+        yield client, models
+
+
+def test_languages_of_models_of_one_direction_have_their_target(both_ways):
+    client, _ = both_ways
+    found = {entry["code"]: entry for entry in client.get("/languages").json()}
+    assert {code: entry["targets"] for code, entry in found.items()} == {"en": ["de"], "de": ["en"]}
+    assert found["en"]["name"] == "English"
+
+
+def test_the_languages_of_a_request_choose_the_model(both_ways):
+    client, models = both_ways
+    for source, target in (("en", "de"), ("de", "en"), ("auto", "de")):
+        answer = client.post("/translate", json={"q": "the cat", "source": source, "target": target})
+        assert answer.json() == {"translatedText": models["de-en" if target == "en" else "en-de"].translate("the cat")}
+
+
+@pytest.mark.parametrize("wrong", [{"target": "fr"}, {"source": "de", "target": "de"}])
+def test_a_wrong_language_is_refused_with_what_the_model_does(both_ways, wrong):
+    client, _ = both_ways
+    answer = client.post("/translate", json={"q": "the cat", "model": "en-de", **wrong})
+    assert answer.status_code == 400
+    assert "this model translates en to de" in answer.json()["error"]["message"]
+
+
+def test_cards_name_the_languages_of_one_direction(both_ways):
+    card = both_ways[0].get("/v1/models/en-de").json()
+    assert (card["source_language"], card["target_language"], card["languages"]) == ("en", "de", [])

@@ -84,6 +84,16 @@ class DataSettings:
             "a third column then names the language of each target"
         },
     )
+    source_language: str | None = field(
+        default=None,
+        metadata={
+            "help": "language of the sources of a translation model of one direction, such as en; set both or none"
+        },
+    )
+    target_language: str | None = field(
+        default=None,
+        metadata={"help": "language of its targets, such as de: a request for another language is refused"},
+    )
     label_level: LabelLevel = field(
         default="sequence",
         metadata={"help": "what a label belongs to: a text (sequence), a pair of texts, or each word (token)"},
@@ -168,6 +178,18 @@ class DataSettings:
             f"languages must be two or more short names such as de or pt-BR, not {', '.join(self.languages)}",
         )
         checks.that(len(set(self.languages)) == len(self.languages), "languages names one language twice")
+        pair = (self.source_language, self.target_language)
+        checks.that(
+            all(name is None or name.replace("-", "").isalnum() for name in pair),
+            "source_language and target_language must be short names such as de or pt-BR, "
+            f"not {' and '.join(map(str, pair))}",
+        )
+        checks.that((pair[0] is None) == (pair[1] is None), "source_language and target_language go together: set both")
+        checks.that(pair[0] is None or pair[0] != pair[1], f"source_language and target_language are both {pair[0]}")
+        checks.that(
+            pair == (None, None) or not self.languages,
+            "source_language and target_language name the languages of one direction: leave them out with languages",
+        )
         checks.that(all(self.columns), "columns holds an empty name")
         checks.that(len(set(self.columns)) == len(self.columns), "columns names one column twice")
         checks.that(self.valid_target is None or self.valid is not None, "valid_target needs valid")

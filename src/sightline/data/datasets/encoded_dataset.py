@@ -82,11 +82,13 @@ def open_dataset(root: Path, corpus: Corpus, encoder: Encoder) -> EncodedDataset
 
 FILE_SETTINGS = {"folder", "train", "train_target", "valid", "valid_target"}
 """Settings that name files: their contents are hashed, not their names."""
+UNREAD_SETTINGS = {"source_language", "target_language"}
+"""Settings that change nothing in how a corpus is read."""
 
 
 def reading_settings(data: DataSettings) -> dict[str, object]:
     """Return the settings that decide what is read from given files."""
-    left_out = FILE_SETTINGS | SPLIT_SETTINGS
+    left_out = FILE_SETTINGS | SPLIT_SETTINGS | UNREAD_SETTINGS
     return {name: value for name, value in to_mapping(data).items() if name not in left_out}
 
 

@@ -11,6 +11,7 @@ from sightline.decoding.settings import DecodingSettings
 from sightline.serving.api.submit import NO_MODEL, Submitter
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router, accepts_form
+from sightline.tasks.translation import language_name
 
 if TYPE_CHECKING:
     from sightline.pipelines import Classifier, Generation, Pipeline, Translator
@@ -70,7 +71,7 @@ def router(submitter: Submitter) -> Router:
     @routes.post("/translate", summary="Translate", response_model_exclude_none=True)
     @accepts_form
     async def translate(body: TranslateBody, request: Request) -> TranslateResponse:
-        model = submitter.models.get(body.model, path="/translate")
+        model = find_translator(submitter, body)
         to = check_language(model, body.target, param="target")
         if body.source != AUTO:
             check_language(model, body.source, param="source")
@@ -100,14 +101,41 @@ def router(submitter: Submitter) -> Router:
 def list_languages(models: "Iterable[Pipeline]") -> list[Language]:
     """Return the languages of all models that name theirs."""
     found: dict[str, set[str]] = {}
-    for model in models:
-        for code in model.languages:
-            found.setdefault(code, set()).update(other for other in model.languages if other != code)
+    for source, target in (pair for model in models for pair in list_directions(model)):
+        found.setdefault(source, set()).add(target)
+        found.setdefault(target, set())
     return [Language(code=code, name=language_name(code), targets=sorted(found[code])) for code in sorted(found)]
 
 
+def list_directions(model: "Pipeline") -> list[tuple[str, str]]:
+    """Return the pairs of languages that a model translates; none if it does not name them."""
+    direction = getattr(model, "direction", None)
+    return [direction] if direction else [(a, b) for a in model.languages for b in model.languages if a != b]
+
+
+def find_translator(submitter: Submitter, body: TranslateBody) -> "Translator":
+    """Return the model of a request; without an id, the only one that may translate these languages."""
+    able = [
+        model
+        for model in submitter.models.at("/translate").values()
+        if not (pairs := list_directions(model))
+        or any(target == body.target and body.source in (source, AUTO) for source, target in pairs)
+    ]
+    if body.model is None and len(able) == 1:
+        return able[0]  # type: ignore[return-value]  # only translators are at this path
+    found: Translator = submitter.models.get(body.model, path="/translate")
+    return found
+
+
 def check_language(model: "Translator", code: str, *, param: str) -> str | None:
-    """Return a language the model supports; None for a model trained on one direction, which names no languages."""
+    """Return the language for the model's tag; None for a model of one direction, which has no tags."""
+    if model.direction is not None:
+        if code != model.direction[param == "target"]:
+            source, target = model.direction
+            raise Problem(
+                400, f"{param}: this model translates {source} to {target}", param=param, code="invalid_value"
+            )
+        return None
     if not model.languages:
         if not LANGUAGE.fullmatch(code):
             raise Problem(
@@ -152,13 +180,3 @@ def find_detector(submitter: Submitter) -> "Classifier":
         "no model of this server detects languages: serve a classifier whose labels are codes such as en, de",
         code="model_not_found",
     )
-
-
-def language_name(code: str) -> str:
-    """Return the English name of a language, or its code if it has none."""
-    from babel import Locale, UnknownLocaleError
-
-    try:
-        return Locale.parse(code, sep="-").get_display_name("en") or code
-    except (UnknownLocaleError, ValueError):
-        return code

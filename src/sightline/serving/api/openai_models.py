@@ -42,6 +42,8 @@ class ModelCard(BaseModel):
     parameters: int
     max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
     languages: list[str] = Field(description="Target languages, if the model has several.")
+    source_language: str | None = Field(description="Language of its sources, if it translates in one direction.")
+    target_language: str | None = Field(description="Language of its targets, if it translates in one direction.")
     example: Example = Field(description="An example input.")
     code: Code = Field(description="Where the model is implemented.")
     generates: bool = Field(description="Whether the model generates text.")
@@ -80,6 +82,8 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages),
+        source_language=model.task_config.source_language if model.task_config else None,
+        target_language=model.task_config.target_language if model.task_config else None,
         example=Example(**(task.example(model) if task else EXAMPLE)),
         code=find_code(type(model.model)),
         generates=model.generates,

@@ -77,7 +77,16 @@ async def generate(
     )
     found = await submitter.generate(request, pipeline, jobs).results()
     return [
-        [GeneratedText(one.text, one.score, one.log_probability, one.finish_reason) for one in several]
+        [
+            GeneratedText(
+                one.text,
+                one.score,
+                one.log_probability,
+                one.finish_reason,
+                task.confidence(pipeline, one, settings, **options) if rank == 0 else None,
+            )
+            for rank, one in enumerate(several)
+        ]
         for several in found
     ]
 

@@ -20,9 +20,10 @@ const views = [
   { name: "classify", folder: "write", title: "Classify", supports: isMadeFor("classify") },
   { name: "positions", folder: "positions", title: "Positions", supports: () => true },
   { name: "words", folder: "words", title: "Words", supports: () => true, styles: ["write", "positions"] },
-  { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns },
+  { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns, withoutModel: true },
 ];
 
+const NO_MODEL = "There is no model yet: this server only shows training runs (see Runs). When a run has saved a model, start sightline serve with the folder of the run.";
 const host = document.getElementById("view");
 let remove = () => {};
 let latest = 0;
@@ -45,19 +46,20 @@ function themed(store) {
 /** Show what the URL asks for; fill in what it leaves out. */
 async function show(models) {
   const { view: wanted, params: query } = current();
-  const model = models.find(({ id }) => id === query.get("model")) ?? models[0];
-  const available = views.filter(({ supports }) => supports(model));
-  const view = available.find(({ name }) => name === wanted) ?? available[0];
-  if (view.name !== wanted || query.get("model") !== model.id) {
-    query.set("model", model.id);
+  const model = models.find(({ id }) => id === query.get("model")) ?? models[0] ?? null;
+  const available = views.filter(({ supports }) => (model === null ? supports.length === 0 : supports(model))); // without a model, those that suit any
+  const view = available.find(({ name }) => name === wanted) ?? available.find(({ withoutModel }) => model !== null || withoutModel);
+  if (view.name !== wanted || (model !== null && query.get("model") !== model.id)) {
+    if (model !== null) query.set("model", model.id);
     history.replaceState(null, "", link(view.name, query));
   }
   const turn = ++latest;
   remove();
   remove = () => {};
-  document.title = `${view.title} · ${model.id} · Sightline`;
-  choice.value = model.id;
+  document.title = [view.title, model?.id, "Sightline"].filter(Boolean).join(" · ");
+  choice.value = model?.id ?? "";
   drawLinks(model, available, view);
+  if (model === null && !view.withoutModel) return fill(host, element("p", { class: "explanation" }, NO_MODEL));
   fill(host, element("p", { class: "waiting" }, "…"));
   const [{ mount }] = await Promise.all([import(`./${view.folder}/${view.name}.js`), ...(view.styles ?? [view.folder]).map(loadStyles)]);
   if (turn !== latest) return; // another view was opened in the meantime
@@ -80,7 +82,7 @@ function loadStyles(folder) {
 /** Draw the links to the views; they keep the text and its extra inputs. */
 function drawLinks(model, available, view) {
   const given = ["text", "before", "second"].map((name) => [name, current().params.get(name)]);
-  const params = { model: model.id, ...Object.fromEntries(given.filter(([, value]) => value)) };
+  const params = { ...(model === null ? {} : { model: model.id }), ...Object.fromEntries(given.filter(([, value]) => value)) };
   const focused = nav.contains(document.activeElement);
   if (nav.children.length !== available.length) fill(nav, ...available.map(() => element("a")));
   available.forEach(({ name, title }, index) => {
@@ -99,7 +101,7 @@ function fail(error) {
 
 try {
   const { data } = await fetchJson("/v1/models");
-  choice.hidden = false;
+  choice.hidden = data.length === 0;
   fill(choice, ...data.map(({ id }) => element("option", { value: id }, id)));
   addEventListener("hashchange", () => show(data).catch(fail));
   await show(data);

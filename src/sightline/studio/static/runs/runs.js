@@ -158,11 +158,13 @@ function runRow(card, run, change) {
   return element("tr", {}, name, element("td", { class: card.state }, STATES[card.state]), ...[score, steps === undefined ? "" : groupDigits(steps), card.task, card.began.slice(0, 16)].map((text) => element("td", {}, text)));
 }
 
-/** The final scores of a run, or those of its last validation. */
+/** The final scores of a run, or those of the model it has saved so far. */
 function scoresOf(card, run) {
   if (Object.keys(card.scores).length > 0) return card.scores;
-  const { step, best_step: best, ...last } = run?.records.findLast((record) => typeof record.validation_loss === "number") ?? {};
-  return last;
+  const validations = run?.records.filter((record) => typeof record.validation_loss === "number") ?? [];
+  const saved = validations.at(-1)?.best_step;
+  const { step, best_step: best, ...scores } = validations.findLast((record) => record.step === saved) ?? {};
+  return scores;
 }
 
 /** Draw the table of settings, only differences or all, into an element; call `show(runs)` when the selection changes. */

@@ -181,7 +181,7 @@ function keys(player, event) {
  */
 async function* framesOf(app, card, question, signal) {
   const frames = card.snapshots.map((step) => ({ step, best: false }));
-  if (card.has_best_model) frames.push({ step: card.best_step, best: true });
+  if (card.has_best_model) frames.push({ step: card.best_step, best: true, metric: card.best_metric });
   const fetchTrace = async ({ step, best }, more) =>
     readTrace(await app.fetchBytes(`/studio-api/runs/${card.id}/trace`, { ...question, ...more, step: best ? null : step }, { signal }));
   const last = frames.at(-1);
@@ -229,8 +229,8 @@ function probabilityTable(host, frames, at, pick) {
 }
 
 /** The label of a frame. */
-function nameOf({ step, best }) {
-  return [step === null ? "" : groupDigits(step), best ? "best" : ""].filter(Boolean).join(", ");
+function nameOf({ step, best, metric }) {
+  return [step === null ? "" : groupDigits(step), best ? (metric === "last" ? "last" : "best") : ""].filter(Boolean).join(", ");
 }
 
 function cell(share) {
