@@ -20,7 +20,9 @@ def answering(monkeypatch):
     """Give every text these translations."""
 
     def answer(*translations: Translation) -> None:
-        monkeypatch.setattr(Translator, "translations", lambda self, texts, **_: [list(translations)] * len(texts))
+        monkeypatch.setattr(
+            Translator, "translate_segments", lambda self, segments, _: [list(translations)] * len(segments)
+        )
 
     return answer
 
@@ -137,7 +139,7 @@ def test_missing_or_unknown_language_is_refused_before_stdin_is_read(sightline, 
 
 
 def test_refused_line_is_named_and_those_before_it_are_answered(sightline, model):
-    ran = sightline("translate", model, stdin="tiny models\n\n" + "tell no " * 40 + "\ntiny\n")
+    ran = sightline("translate", model, "--no-split", stdin="tiny models\n\n" + "tell no " * 40 + "\ntiny\n")
     assert ran.code == 2
     assert ran.out == load(model).translate("tiny models") + "\n\n"
     assert ran.err.startswith("sightline: stdin:3: the text has ")

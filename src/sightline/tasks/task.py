@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
-    from sightline.pipelines.generation import GenerationJob
+    from sightline.pipelines.generation import JobGroup
     from sightline.tasks.validation import Validation
     from sightline.training.metrics import ValidationResult
     from sightline.training.report import Sample
@@ -280,9 +280,7 @@ class Task:
         """Return the result for each input; not used where text is generated."""
         raise NotImplementedError
 
-    def create_job(
-        self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any
-    ) -> "GenerationJob | None":
-        """Create the job of generating the text for one input; None if there is nothing to generate."""
-        job: GenerationJob | None = pipeline.create_job(given, settings, **options)
-        return job
+    def create_job_group(self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any) -> "JobGroup":
+        """Create the jobs of generating the text for one input."""
+        group: JobGroup = pipeline.create_job_group(given, settings, **options)
+        return group

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
 from sightline.tasks.pairs import Pair, PairTask, sample_pairs
@@ -40,6 +40,8 @@ class Translation(PairTask):
         TEXTS,
         RequestField("to", str | None, "Target language, if the model has several.", None),
         RequestField("prefix", str, "Beginning of the translation.", "", max_length=MAX_PREFIX),
+        RequestField("split", bool | None, "Whether sentences are translated one by one; default: the model's.", None),
+        RequestField("markup", Literal["text", "html", "markdown", "srt"], "Markup of the input.", "text"),
     )
     view = StudioView(label="Text to translate", verb="Translate")
 
@@ -119,7 +121,9 @@ def translate_pairs(validation: "Validation", settings: "DecodingSettings", *, n
     """Translate some sentences of the validation set."""
     pairs = list(sample_pairs(validation, n))
     languages = [pair.language for pair in pairs if pair.language]
-    found = validation.pipeline.translations([pair.source for pair in pairs], to=languages or None, settings=settings)
+    found = validation.pipeline.translations(
+        [pair.source for pair in pairs], to=languages or None, split=False, settings=settings
+    )
     return pairs, [translations[0].text for translations in found]
 
 
