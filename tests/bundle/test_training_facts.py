@@ -9,7 +9,14 @@ from sightline.bundle import load, save
 from sightline.bundle.training_facts import MAX_TEXT_LENGTH, TrainingFacts
 from sightline.errors import ModelFileError
 
-FACTS = TrainingFacts(files=("pairs.tsv",), n_examples=20, n_validation=3, scores={"bleu": 12.5, "chrf": 40.0})
+FACTS = TrainingFacts(
+    files=("pairs.tsv",),
+    n_examples=20,
+    n_validation=3,
+    scores={"bleu": 12.5, "chrf": 40.0},
+    multi_sentence_share=0.25,
+    max_source_tokens=60,
+)
 
 
 def test_facts_come_back(bundle, tmp_path):
@@ -30,6 +37,8 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"scores": [1]}, "is not an object"),
         ({"files": "pairs.tsv"}, "is not a list"),
         ({"n_examples": -1}, "n_examples must be between 0"),
+        ({"multi_sentence_share": 1.5}, "multi_sentence_share must be between 0"),
+        ({"max_source_tokens": 0}, "max_source_tokens must be between 1"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

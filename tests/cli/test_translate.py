@@ -164,3 +164,47 @@ def test_model_for_another_task_names_its_command(sightline, folder):
     model = folder("generator")
     reason = f"{model}: this model is not for sightline translate: use sightline generate"
     assert sightline("translate", model, "a") == (2, "", f"sightline: {reason}\n")
+
+
+def test_line_of_several_sentences_is_one_line(sightline, model):
+    lines = sightline("translate", model, stdin="Tiny models. Tell no tales!\nmodels\n").lines
+    one, two, three = load(model).translate(["Tiny models.", "Tell no tales!", "models"])
+    assert lines == [f"{one} {two}", three]
+
+
+def test_scores_and_json_have_every_sentence(sightline, model):
+    [line] = sightline("translate", model, "Tiny models. Tell no tales!", "--scores").lines
+    assert len(line.split("\t")[0].split()) == 2
+    [line] = sightline("translate", model, "Tiny models. Tell no tales!", "--json").lines
+    found = json.loads(line)
+    assert [one["source"] for one in found["sentences"]] == ["Tiny models.", "Tell no tales!"]
+    assert [one["source_span"] for one in found["sentences"]] == [[0, 12], [13, 27]]
+
+
+def test_no_split_reads_a_line_at_once(sightline, model):
+    [line] = sightline("translate", model, "Tiny models. Tell tales!", "--no-split", "--json").lines
+    assert len(json.loads(line)["sentences"]) == 1
+
+
+def test_long_sentence_is_translated_in_parts_with_a_warning(sightline, model):
+    ran = sightline("translate", model, stdin="tiny\n" + "tell no " * 40 + "\n")
+    assert ran.code == 0
+    assert ran.err.startswith("stdin:2: a sentence has ")
+    assert len(ran.lines) == 2
+
+
+@pytest.mark.parametrize("markup", ["html", "markdown", "srt"])
+def test_document_on_stdin_is_translated_with_its_markup(sightline, model, markup):
+    source = "1\n00:00:01,000 --> 00:00:02,000\n<i>tiny</i> models\n\n"
+    ran = sightline("translate", model, "--markup", markup, stdin=source)
+    assert ran.out == load(model).translations([source], markup=markup)[0][0].text
+    assert ran.out.count("<i>") == ran.out.count("</i>") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--markup", "pdf"], "it must be"), (["--markup", "html", "--scores"], "not for documents")]
+)
+def test_wrong_markup_is_refused(sightline, model, options, said):
+    ran = sightline("translate", model, "a", *options)
+    assert ran.code == 2
+    assert said in ran.err

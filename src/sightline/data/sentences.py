@@ -24,6 +24,7 @@ OPENERS = re.compile(r"[\s\"'“”„‚‘’«»‹›(\[{¿¡*_–—-]*")
 CONTINUES_QUOTE = re.compile(r"と|って|など")
 """Japanese: a quotation goes on as part of its sentence."""
 LAST_WORD = re.compile(r"[^\s\"(\[{«„“‚‘]*\Z")
+INITIAL = re.compile(r"[^\W\d_]\.")
 FIRST_WORD = re.compile(r"\w*")
 WINDOW = 60
 """Characters around a stop that decide."""
@@ -123,7 +124,7 @@ def ends_after(before: str, following: str, *, closed: bool, is_first: bool) -> 
         return following[:1].isupper()
     if lower in BEFORE_NUMBER:
         return not (following[:1].isdigit() or is_roman(following))
-    is_initial = len(word) == 1 and word.isalpha() and word.isupper()
+    is_initial = len(word) == 1 and word.isalpha() and (word.isupper() or INITIAL.match(following) is not None)
     return not (is_initial or is_abbreviation(word))
 
 

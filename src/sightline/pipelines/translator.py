@@ -523,8 +523,8 @@ def summarize(
     reasons = {one.finish_reason for one in best}
     return Translation(
         text,
-        sum(one.score for one in best),
-        sum(one.log_probability for one in best),
+        sum((one.score for one in best), 0.0),
+        sum((one.log_probability for one in best), 0.0),
         tuple(token for one in best for token in one.tokens),
         next((reason for reason in FINISH_REASONS if reason in reasons), "eos"),
         alignment,
