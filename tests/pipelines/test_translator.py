@@ -249,8 +249,8 @@ SENTENCES = ["The cat sat.", "A dog ran!", "Where is the house?"]
 
 def test_three_sentences_in_one_text_are_translated_as_three(translator):
     to = language(translator)
-    one, two, three = translator.translate(SENTENCES, to=to)
-    assert translator.translate(WHOLE, to=to) == f"  {one} {two}\n\n{three}  "
+    one, two, three = (found[0].text for found in translator.translations(SENTENCES, to=to))
+    assert translator.translations([WHOLE], to=to)[0][0].text == f"  {one} {two}\n\n{three}  "
 
 
 def test_n_best_and_scores_are_those_of_the_sentences(simple):

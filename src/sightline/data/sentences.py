@@ -18,7 +18,7 @@ OWN_STOPS = "。！？｡︒।॥؟۔።፧။។៕།։"
 """Stops that end a sentence with or without a space behind them."""
 STOPS = re.compile(
     rf"(?P<own>[{OWN_STOPS}]+[.!?…]*)(?P<own_closers>[\"'”’»›)\]}}」』）】》〉〕]*)"
-    r"|(?P<stop>[.!?…‽]+)(?P<closers>(?:[\"'”’“‘«»‹›)\]}*_]|[ \u00a0\u202f][»›])*)(?=\s|\Z)"
+    r"|(?<![.!?…‽])(?P<stop>[.!?…‽]++)(?P<closers>(?:[\"'”’“‘«»‹›)\]}*_]|[ \u00a0\u202f][»›])*+)(?=\s|\Z)"
 )
 OPENERS = re.compile(r"[\s\"'“”„‚‘’«»‹›(\[{¿¡*_–—-]*")
 CONTINUES_QUOTE = re.compile(r"と|って|など")

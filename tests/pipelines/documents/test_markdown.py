@@ -98,3 +98,13 @@ def test_our_own_documents_keep_their_markup_and_lines(path):
 )
 def test_document_is_translated_with_its_markup(source, translated):
     assert translate(source, "markdown") == translated
+
+
+@pytest.mark.parametrize("piece", ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www."])
+def test_hostile_repetition_is_read_without_loss(piece):
+    """What is repeated would take forever if each were looked for up to the end."""
+    source = piece * 3_000 + " x"
+    parts = read_document(source, "markdown").parts
+    assert (
+        "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == source
+    )

@@ -16,7 +16,8 @@ from sightline.data.sentences import Span
 from sightline.tracing.tokenized_text import Link, word_spans
 
 ADDRESS = re.compile(
-    r"(?:https?|ftp)://[^\s<>\"]*[^\s<>\".,;:!?)\]}'»”]|www\.[^\s<>\"]*\w|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"(?:https?|ftp)://[^\s<>\"]*[^\s<>\".,;:!?)\]}'»”]"
+    r"|(?<![\w.])www\.[^\s<>\"]*\w|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
 )
 """Addresses of pages and e-mail, which are not translated."""
 SPACE = re.compile(r"[ \t\n\r\f\v]+")

@@ -7,6 +7,7 @@ are escaped with a backslash.
 
 import html
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -225,19 +226,70 @@ def tag_name(token: "str | Void | Tag") -> str:
     return token.name if isinstance(token, NamedVoid) else ""
 
 
-CODE = re.compile(r"(`+)(?!`)(.*?[^`])\1(?!`)", re.DOTALL)
 AUTOLINK = re.compile(r"<(?:[a-zA-Z][a-zA-Z0-9+.-]{1,31}:[^\s<>]*|[\w.!#$%&'*+/=?^`{|}~-]+@[\w.-]+)>")
 HTML_TAG = re.compile(
     r"<!--.*?-->|</?([a-zA-Z][a-zA-Z0-9-]*)(?:\s+[a-zA-Z_:][\w.:-]*(?:\s*=\s*(?:[^\s\"'=<>`]+|'[^']*'|\"[^\"]*\"))?)*\s*/?>",
     re.DOTALL,
 )
-KEPT_HTML = re.compile(r"<(code|kbd|samp|script|style|svg|math|var)\b[^<>]*>.*?</\1\s*>", re.DOTALL)
+KEPT_HTML = re.compile(r"<(code|kbd|samp|script|style|svg|math|var)\b[^<>]*>.{0,2000}?</\1\s*>", re.DOTALL)
 DESTINATION = re.compile(
     r"\(\s*(?:<(?:[^<>\n\\]|\\.)*>|(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*)"
     r"(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)",
     re.DOTALL,
 )
 LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]", re.DOTALL)
+
+
+class Source:
+    """Inline Markdown with its code spans and brackets, found once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.runs: dict[int, list[int]] = {}
+        for run in re.finditer("`+", text):
+            self.runs.setdefault(len(run[0]), []).append(run.start())
+        self.brackets = self._match_brackets()
+        """Where the bracket is that closes one."""
+
+    def find_code_end(self, at: int) -> int | None:
+        """Return where the code span ends that begins here; None if its backticks have no counterpart."""
+        size = count_repeats(self.text, at)
+        starts = self.runs.get(size, [])
+        number = bisect_right(starts, at)
+        return starts[number] + size if number < len(starts) else None
+
+    def _match_brackets(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        stack: list[int] = []
+        at = 0
+        while at < len(self.text):
+            character = self.text[at]
+            if character == "\\":
+                at += 2
+                continue
+            if character == "`":
+                at = self.find_code_end(at) or at + count_repeats(self.text, at)
+                continue
+            if character == "[":
+                stack.append(at)
+            elif character == "]" and stack:
+                found[stack.pop()] = at
+            at += 1
+        return found
+
+
+def count_repeats(text: str, at: int) -> int:
+    """Return how often a character is repeated from here on."""
+    end = at
+    while end < len(text) and text[end] == text[at]:
+        end += 1
+    return end - at
+
+
+MAX_LINK_DEPTH = 4
+"""Brackets within the text of a link that are looked at."""
+MAX_LOOK_BACK = 100
+"""Runs of delimiters among which one looks for its counterpart."""
 
 
 @dataclass
@@ -253,9 +305,10 @@ class Run:
     opens: list[Tag] = field(default_factory=list)
 
 
-def scan(text: str, env: Mapping[str, Any]) -> list[str | Void | Tag]:
+def scan(text: str, env: Mapping[str, Any], *, depth: int = 0) -> list[str | Void | Tag]:
     """Return text, voids and tags of inline Markdown; together they are the source."""
     pieces: list[Any] = []
+    source = Source(text)
     at = start = 0
 
     def add(*found: Any, end: int) -> None:
@@ -268,12 +321,12 @@ def scan(text: str, env: Mapping[str, Any]) -> list[str | Void | Tag]:
         if character == "\\":
             at += 2
         elif character == "`":
-            code = CODE.match(text, at)
-            if code:
-                add(NamedVoid(code[0], "code_inline"), end=code.end())
+            end = source.find_code_end(at)
+            if end is None:
+                at += count_repeats(text, at)
             else:
-                at += len(re.match("`+", text[at:])[0])  # type: ignore[index]
-        elif found := scan_html(text, at) or scan_link(text, at, env):
+                add(NamedVoid(text[at:end], "code_inline"), end=end)
+        elif found := scan_html(text, at) or scan_link(source, at, env, depth):
             add(*found[0], end=found[1])
         elif character in "*_~":
             run = scan_run(text, at)
@@ -306,16 +359,17 @@ def scan_html(text: str, at: int) -> tuple[list[Any], int] | None:
     return [NamedVoid(match[0], "html_inline")], match.end()
 
 
-def scan_link(text: str, at: int, env: Mapping[str, Any]) -> tuple[list[Any], int] | None:
+def scan_link(source: Source, at: int, env: Mapping[str, Any], depth: int) -> tuple[list[Any], int] | None:
     """Return a link or an image, and its end."""
+    text = source.text
     is_image = text[at] == "!"
     opening = at + is_image
     if text[opening : opening + 1] != "[":
         return None
     if not is_image and (task := TASK.match(text, at)) and at == 0:
         return [Void(task[0])], task.end()
-    closing = find_bracket(text, opening)
-    if closing is None:
+    closing = source.brackets.get(opening)
+    if closing is None or depth > MAX_LINK_DEPTH:
         return None
     references = env.get("references", {})
     inner, end, keeps_label = text[opening + 1 : closing], closing + 1, False
@@ -329,7 +383,7 @@ def scan_link(text: str, at: int, env: Mapping[str, Any]) -> tuple[list[Any], in
         return None
     if is_image or keeps_label:
         return [NamedVoid(text[at:end], "image" if is_image else "link")], end
-    tokens = scan(inner, env)
+    tokens = scan(inner, env, depth=depth + 1)
     if any(tag_name(token) == "link" for token in tokens):
         return None  # links have no links in them
     return [Tag("link", "["), *tokens, Tag("link", text[closing:end], True)], end
@@ -342,29 +396,10 @@ def normalize(label: str) -> str:
     return normalizeReference(label)
 
 
-def find_bracket(text: str, opening: int) -> int | None:
-    """Return where the bracket that closes this one is."""
-    depth, at = 0, opening
-    while at < len(text):
-        if text[at] == "\\":
-            at += 2
-            continue
-        if text[at] == "`" and (code := CODE.match(text, at)):
-            at = code.end()
-            continue
-        depth += {"[": 1, "]": -1}.get(text[at], 0)
-        if not depth:
-            return at
-        at += 1
-    return None
-
-
 def scan_run(text: str, at: int) -> Run:
     """Return the run of delimiters at a place, and whether it can open or close emphasis (CommonMark 6.2)."""
     character = text[at]
-    end = at
-    while end < len(text) and text[end] == character:
-        end += 1
+    end = at + count_repeats(text, at)
     before, after = text[at - 1] if at else " ", text[end] if end < len(text) else " "
     left = not after.isspace() and (not is_symbol(after) or before.isspace() or is_symbol(before))
     right = not before.isspace() and (not is_symbol(before) or after.isspace() or is_symbol(after))
@@ -407,7 +442,7 @@ def resolve_runs(pieces: list[Any]) -> list[str | Void | Tag]:
 def find_opener(runs: Sequence[Run], number: int) -> int | None:
     """Return the nearest run before this one that it can close."""
     closer = runs[number]
-    for other in range(number - 1, -1, -1):
+    for other in range(number - 1, max(-1, number - MAX_LOOK_BACK - 1), -1):
         opener = runs[other]
         if opener.character != closer.character or not (opener.can_open and opener.count):
             continue
