@@ -101,7 +101,7 @@ def full_folder(tmp_path) -> Path:
             task_config=task_config,
             target_tokenizer=TOKENIZER,
             words=("the", "cat"),
-            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}, 6, CALIBRATION),
+            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}, 6, CALIBRATION, 0.25, 60),
         ),
         tmp_path / "full",
     )

@@ -18,6 +18,8 @@ FACTS = TrainingFacts(
     scores={"bleu": 12.5, "chrf": 40.0},
     step=6,
     calibration=Calibration("close", DecodingSettings(beam_size=4), (Bin(-2.5, 40, 3), Bin(-0.5, 60, 50))),
+    multi_sentence_share=0.25,
+    max_source_tokens=60,
 )
 
 
@@ -42,6 +44,8 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"step": -1}, "step must be between 0"),
         ({"calibration": {"criterion": "close", "decoding": {}, "bins": []}}, "a calibration has 1 to 20 bins"),
         ({"calibration": {"criterion": "good", "decoding": {}, "bins": []}}, "'good' is not one of exact, close"),
+        ({"multi_sentence_share": 1.5}, "multi_sentence_share must be between 0"),
+        ({"max_source_tokens": 0}, "max_source_tokens must be between 1"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

@@ -25,7 +25,9 @@ def answering(monkeypatch):
     """Give every text these translations."""
 
     def answer(*translations: Translation) -> None:
-        monkeypatch.setattr(Translator, "translations", lambda self, texts, **_: [list(translations)] * len(texts))
+        monkeypatch.setattr(
+            Translator, "translate_segments", lambda self, segments, _: [list(translations)] * len(segments)
+        )
 
     return answer
 
@@ -142,7 +144,7 @@ def test_missing_or_unknown_language_is_refused_before_stdin_is_read(sightline, 
 
 
 def test_refused_line_is_named_and_those_before_it_are_answered(sightline, model):
-    ran = sightline("translate", model, stdin="tiny models\n\n" + "tell no " * 40 + "\ntiny\n")
+    ran = sightline("translate", model, "--no-split", stdin="tiny models\n\n" + "tell no " * 40 + "\ntiny\n")
     assert ran.code == 2
     assert ran.out == load(model).translate("tiny models") + "\n\n"
     assert ran.err.startswith("sightline: stdin:3: the text has ")
@@ -195,3 +197,47 @@ def test_other_decoding_than_measured_is_said(sightline, calibrated):
     note = "no confidence: it was measured with --beam 1 --length-penalty 0.6\n"
     assert sightline("translate", calibrated, "tiny", "--scores", "--beam", 2).err == note
     assert sightline("translate", calibrated, "tiny", "--beam", 2).err == ""
+
+
+def test_line_of_several_sentences_is_one_line(sightline, model):
+    lines = sightline("translate", model, stdin="Tiny models. Tell no tales!\nmodels\n").lines
+    one, two, three = load(model).translate(["Tiny models.", "Tell no tales!", "models"])
+    assert lines == [f"{one} {two}", three]
+
+
+def test_scores_and_json_have_every_sentence(sightline, model):
+    [line] = sightline("translate", model, "Tiny models. Tell no tales!", "--scores").lines
+    assert len(line.split("\t")[0].split()) == 2
+    [line] = sightline("translate", model, "Tiny models. Tell no tales!", "--json").lines
+    found = json.loads(line)
+    assert [one["source"] for one in found["sentences"]] == ["Tiny models.", "Tell no tales!"]
+    assert [one["source_span"] for one in found["sentences"]] == [[0, 12], [13, 27]]
+
+
+def test_no_split_reads_a_line_at_once(sightline, model):
+    [line] = sightline("translate", model, "Tiny models. Tell tales!", "--no-split", "--json").lines
+    assert len(json.loads(line)["sentences"]) == 1
+
+
+def test_long_sentence_is_translated_in_parts_with_a_warning(sightline, model):
+    ran = sightline("translate", model, stdin="tiny\n" + "tell no " * 40 + "\n")
+    assert ran.code == 0
+    assert ran.err.startswith("stdin:2: a sentence has ")
+    assert len(ran.lines) == 2
+
+
+@pytest.mark.parametrize("markup", ["html", "markdown", "srt"])
+def test_document_on_stdin_is_translated_with_its_markup(sightline, model, markup):
+    source = "1\n00:00:01,000 --> 00:00:02,000\n<i>tiny</i> models\n\n"
+    ran = sightline("translate", model, "--markup", markup, stdin=source)
+    assert ran.out == load(model).translations([source], markup=markup)[0][0].text
+    assert ran.out.count("<i>") == ran.out.count("</i>") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--markup", "pdf"], "it must be"), (["--markup", "html", "--scores"], "not for documents")]
+)
+def test_wrong_markup_is_refused(sightline, model, options, said):
+    ran = sightline("translate", model, "a", *options)
+    assert ran.code == 2
+    assert said in ran.err

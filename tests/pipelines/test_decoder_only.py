@@ -176,8 +176,11 @@ def test_prefix_begins_the_target(translator):
         (lambda t: t.translate("the cat", coverage_penalty=0.3), "a GPT has no cross-attention, which alignment and"),
         (lambda t: t.create_job("a", t.settings(coverage_penalty=0.3)), "a GPT has no cross-attention"),
         (lambda t: t.trace("a", coverage_penalty=0.3), "a GPT has no cross-attention"),
-        (lambda t: t.translate("y" * 48), r"the text has 48 tokens, more than the 47 this model can take"),
-        (lambda t: t.translate("y" * 45, prefix="yyyy"), r"has 4 tokens, but after the text only 3 fit into the 48"),
+        (lambda t: t.translate("y" * 48, split=False), r"the text has 48 tokens, more than the 47 this model can take"),
+        (
+            lambda t: t.translate("y" * 45, prefix="yyyy", split=False),
+            r"has 4 tokens, but after the text only 3 fit into the 48",
+        ),
         (
             lambda t: t.token_log_probs([[9] * 40, [9] * 30], ["y" * 7, "y" * 18]),
             "text 2 and its target have 49 tokens with the start token, more than the 48",

@@ -11,6 +11,7 @@ from sightline.bundle.training_facts import TrainingFacts
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
 from sightline.pipelines import Translation, Translator
+from sightline.pipelines.translator import TranslationOptions
 from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import word_spans
 
@@ -105,9 +106,9 @@ def test_translation_begins_with_its_prefix(translator):
 def test_source_that_is_too_long_is_refused_with_both_numbers(simple):
     simple.translate("a" * 48)
     with pytest.raises(InputError, match=r"text 2 has 49 tokens, more than the 48 this model can take"):
-        simple.translate(["fine", "a" * 49])
+        simple.translate(["fine", "a" * 49], split=False)
     with pytest.raises(InputError, match=r"the text has 4,900 tokens"):
-        simple.translate("a" * 4900)
+        simple.translate("a" * 4900, split=False)
 
 
 def test_no_more_tokens_than_decoder_positions_are_generated(simple):
@@ -116,7 +117,7 @@ def test_no_more_tokens_than_decoder_positions_are_generated(simple):
 
 
 def test_prefix_that_is_too_long_is_refused(simple):
-    with pytest.raises(InputError, match=r"the prefix of text 1 has 30 tokens, more than max_new_tokens \(8\)"):
+    with pytest.raises(InputError, match=r"the prefix of the text has 30 tokens, more than max_new_tokens \(8\)"):
         simple.translate("the cat", prefix="z" * 30)
 
 
@@ -299,3 +300,93 @@ def test_a_model_without_a_calibration_has_no_confidence(translator):
     assert [one.confidence for [one] in translator.translations(["the cat"], to=translator.languages[:1] or None)] == [
         None
     ]
+
+
+WHOLE = "  The cat sat. A dog ran!\n\nWhere is the house?  "
+SENTENCES = ["The cat sat.", "A dog ran!", "Where is the house?"]
+
+
+def test_three_sentences_in_one_text_are_translated_as_three(translator):
+    to = language(translator)
+    one, two, three = (found[0].text for found in translator.translations(SENTENCES, to=to))
+    assert translator.translations([WHOLE], to=to)[0][0].text == f"  {one} {two}\n\n{three}  "
+
+
+def test_n_best_and_scores_are_those_of_the_sentences(simple):
+    decoding = SETTINGS[1]
+    [found] = simple.translations([WHOLE], settings=decoding)
+    alone = simple.translations(SENTENCES, settings=decoding)
+    for rank, translation in enumerate(found):
+        expected = [several[rank] for several in alone]
+        assert [one.text for one in translation.sentences] == [one.text for one in expected]
+        assert [one.score for one in translation.sentences] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert translation.score == pytest.approx(sum(one.score for one in expected), abs=1e-4)
+
+
+def test_spans_and_links_are_those_of_the_whole_text(simple):
+    [[found]] = simple.translations([WHOLE], alignment=True)
+    assert [WHOLE[slice(*one.source_span)] for one in found.sentences] == SENTENCES
+    assert [found.text[slice(*one.target_span)] for one in found.sentences] == [one.text for one in found.sentences]
+    words, others = set(word_spans(WHOLE)), set(word_spans(found.text))
+    assert found.alignment
+    assert all((link.source_start, link.source_end) in words for link in found.alignment)
+    assert all((link.target_start, link.target_end) in others for link in found.alignment)
+
+
+def test_text_is_read_at_once_without_splitting(simple):
+    [[found]] = simple.translations(["a b. C d."], split=False)
+    assert [one.source for one in found.sentences] == ["a b. C d."]
+
+
+@pytest.mark.parametrize(("share", "n_sentences"), [(None, 2), (0.2, 2), (0.21, 1)])
+def test_model_trained_on_several_sentences_at_once_does_not_split(share, n_sentences):
+    translator = pipeline_for(replace(translator_bundle(), training=TrainingFacts(multi_sentence_share=share)))
+    [[found]] = translator.translations(["the cat. A dog."])
+    assert len(found.sentences) == n_sentences
+    assert len(translator.translations(["the cat. A dog."], split=True)[0][0].sentences) == 2
+
+
+def test_sentence_longer_than_what_was_learned_is_cut_with_a_warning():
+    translator = pipeline_for(replace(translator_bundle(), training=TrainingFacts(max_source_tokens=12)))
+    text = "the cat sat on the mat, a dog ran to the house, the cat sat on the mat"
+    [[found]] = translator.translations([text])
+    assert [one.source for one in found.sentences] == text.replace(", ", ",|").split("|")
+    assert "more than the 12 that this model learned to read at once" in found.warnings[0]
+    with pytest.warns(UserWarning, match="it was translated in parts"):
+        translator.translate(text)
+    assert "may be incomplete" in translator.translations([text], split=False)[0][0].warnings[0]
+
+
+def test_sentence_longer_than_the_model_can_take_is_cut(simple):
+    text = "漢字" * 100
+    [[found]] = simple.translations([text])
+    assert "".join(one.source for one in found.sentences) == text
+    assert found.warnings
+
+
+def test_several_sentences_are_not_traced_as_one(simple):
+    with pytest.raises(InputError, match=r"the text has 2 sentences, .* trace one of them, such as 'the cat\.'"):
+        simple.trace("the cat. A dog.")
+    assert simple.trace("the cat. A dog.", split=False).source.text == "the cat. A dog."
+
+
+@pytest.mark.parametrize("markup", ["html", "markdown", "srt"])
+def test_documents_are_the_same_batched_or_one_by_one(translator, markup):
+    texts = ["the <b>cat</b> sat. A dog", "# a dog\n\n**ran** to", "1\n00:00:01,000 --> 00:00:02,000\nthe cat\n"]
+    to = language(translator)
+    together = translator.translations(texts, to=to, markup=markup)
+    assert together == [translator.translations([text], to=to, markup=markup)[0] for text in texts]
+
+
+def test_stream_reads_texts_only_as_they_are_needed(simple):
+    read = []
+
+    def texts():
+        for text in SENTENCES * 10:
+            read.append(text)
+            yield text
+
+    options = TranslationOptions(simple.generation)
+    stream = simple.stream([texts()], lambda text: simple.segment(text, options), options, look_ahead=2)
+    next(stream)
+    assert len(read) == 2

@@ -29,6 +29,10 @@ class TrainingFacts:
     """Step of the run at which the weights were saved."""
     calibration: Calibration | None = None
     """How often generated texts with a certain score were right on the validation set."""
+    multi_sentence_share: float | None = None
+    """Share of the training sources that have several sentences."""
+    max_source_tokens: int | None = None
+    """Length that all but one in a thousand training sources keep to, in tokens with their language tag."""
 
     def __post_init__(self) -> None:
         checks = Checks()
@@ -39,4 +43,6 @@ class TrainingFacts:
         checks.that(length <= MAX_TEXT_LENGTH, f"a text has {length:,} characters, more than {MAX_TEXT_LENGTH:,}")
         for name in ("n_examples", "n_validation", "step"):
             checks.between(0, 1 << 53, **{name: getattr(self, name) or 0})
+        checks.between(0, 1, multi_sentence_share=self.multi_sentence_share or 0.0)
+        checks.between(1, 1 << 31, max_source_tokens=1 if self.max_source_tokens is None else self.max_source_tokens)
         checks.done()

@@ -101,11 +101,15 @@ def process_texts(
 
     If a text is refused, the results before it are yielded first, and the error names its location.
     """
-    for block in blocks:
-        filled = [text for text in block if not text.blank]
-        results = iter(process_block(filled, work))
-        for text in block:
-            yield text, None if text.blank else next(results)
+    from sightline.pipelines.segments import process_stream  # the model has been loaded by now, with torch
+
+    for text, _, results in process_stream(
+        blocks,
+        split=lambda text: () if text.blank else (text,),
+        parts_of=lambda parts: parts,
+        work=lambda texts: process_block(texts, work),
+    ):
+        yield text, results[0] if results else None
 
 
 def process_block(texts: list[Text], work: Callable[[list[Text]], Sequence[Result]]) -> Iterator[Result]:

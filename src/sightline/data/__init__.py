@@ -3,6 +3,7 @@
     corpora      files to records of texts
     tokenizers   text to ids and back
     datasets     records to encoded datasets, and those to batches
+    sentences    where the sentences of a text begin and end
 
 Knows no model.
 """

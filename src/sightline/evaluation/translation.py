@@ -85,7 +85,7 @@ def evaluate_translator(
     tokenize: Tokenize | None = None,
 ) -> Report:
     """Translate a test set and score it; `to` may name one language per source."""
-    found = translator.translations(sources, to=to, settings=settings)
+    found = translator.translations(sources, to=to, split=False, settings=settings)
     language = to if to is None or isinstance(to, str) else None
     outputs = [translations[0].text for translations in found]
     return score_outputs(outputs, targets, language=language, tokenize=tokenize)

@@ -19,7 +19,7 @@ from sightline.pipelines.generation import Generation, GenerationJob, Generative
 from sightline.pipelines.generator import Generator
 from sightline.pipelines.neighbors import Neighbor
 from sightline.pipelines.pipeline import Pipeline
-from sightline.pipelines.translator import Translation, Translator
+from sightline.pipelines.translator import TranslatedSentence, Translation, Translator
 from sightline.tracing import Link
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Neighbor",
     "Pipeline",
     "TextStreamer",
+    "TranslatedSentence",
     "Translation",
     "Translator",
 ]

@@ -129,6 +129,17 @@ class GenerationJob:
         return [self.build_generation(hypothesis) for hypothesis in self.search.hypotheses[0]]
 
 
+@dataclass(frozen=True)
+class JobGroup:
+    """The jobs of one input, and how their results become its own."""
+
+    jobs: Sequence[GenerationJob]
+    build: Callable[[], list[Generation]]
+    """Returns the results, best first, when all jobs are done."""
+    uses_model: bool = False
+    """Whether `build` runs the model, so that it must be called where the model runs."""
+
+
 def count_rows(settings: DecodingSettings) -> int:
     """Return the batch rows that one text needs."""
     return max(settings.beam_size, settings.n_best)
@@ -156,6 +167,11 @@ class GenerativePipeline(Pipeline, ABC):
     @abstractmethod
     def create_job(self, given: Any, settings: DecodingSettings, /, *args: Any, **options: Any) -> GenerationJob | None:
         """Create the job of generating text from one input; None if there is nothing to generate."""
+
+    def create_job_group(self, given: Any, settings: DecodingSettings, **options: Any) -> JobGroup:
+        """Create the jobs of one input: one, where texts are not split; none if there is nothing to generate."""
+        job = self.create_job(given, settings, **options)
+        return JobGroup([], list) if job is None else JobGroup([job], job.results)
 
     @abstractmethod
     def prompt_of(self, row: Sequence[int]) -> Sequence[int]:

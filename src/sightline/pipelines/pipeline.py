@@ -245,11 +245,11 @@ class Pipeline:
         for chosen in batch_by_tokens([len(row) for row in rows], batch_tokens=batch_tokens):
             yield chosen, *pad([rows[number] for number in chosen], device=self.embedding_weight.device)
 
-    def check_lengths(self, rows: Sequence[Sequence[object]], *, what: str = "text") -> None:
-        """Refuse inputs that are too long, naming the first and both lengths."""
+    def check_lengths(self, rows: Sequence[Sequence[object]], *, what: str = "text", name: str | None = None) -> None:
+        """Refuse inputs that are too long, naming the first (`name`, or by number) and both lengths."""
         for number, row in enumerate(rows, start=1):
             if self.max_length is not None and len(row) > self.max_length:
-                which = f"{what} {number}" if len(rows) > 1 else f"the {what}"
+                which = name or (f"{what} {number}" if len(rows) > 1 else f"the {what}")
                 limit = f"the {self.max_length:,} this model can take"
                 raise InputError(f"{which} has {len(row):,} tokens, more than {limit}: shorten it")
 

@@ -68,14 +68,22 @@ class Seq2SeqPipeline(GenerativePipeline):
         return self.search_rows(sources, settings, prefixes, batch_tokens=batch_tokens)
 
     def check_sources(
-        self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        *,
+        name: str | None = None,
     ) -> DecodingSettings:
-        """Refuse what the model cannot do; return the settings within its limits."""
+        """Refuse what the model cannot do; return the settings within its limits.
+
+        `name` is what errors call a single source; without it, sources are numbered.
+        """
         if settings.coverage_penalty:
             require_cross_attention(self.model)
-        self.check_lengths(sources)
+        self.check_lengths(sources, name=name)
         settings = self.limit_new_tokens(settings)
-        self.check_prefixes(sources, prefixes, settings)
+        self.check_prefixes(sources, prefixes, settings, name=name)
         return settings
 
     def prompt_of(self, row: Sequence[int]) -> Sequence[int]:
@@ -138,19 +146,25 @@ class Seq2SeqPipeline(GenerativePipeline):
         return min(settings.max_new_tokens, self.max_positions - len(source))
 
     def check_prefixes(
-        self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        *,
+        name: str | None = None,
     ) -> None:
         """Refuse a prefix longer than the output may be."""
         for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=1):
             room = self.count_room(source, settings)
+            which = name or f"text {number}"
             if len(prefix) > settings.max_new_tokens:
                 raise InputError(
-                    f"the prefix of text {number} has {len(prefix):,} tokens, more than max_new_tokens "
+                    f"the prefix of {which} has {len(prefix):,} tokens, more than max_new_tokens "
                     f"({settings.max_new_tokens:,}): shorten it, or raise max_new_tokens"
                 )
             if len(prefix) > room:
                 raise InputError(
-                    f"the prefix of text {number} has {len(prefix):,} tokens, but after the text only {room:,} fit "
+                    f"the prefix of {which} has {len(prefix):,} tokens, but after the text only {room:,} fit "
                     f"into the {self.max_positions:,} this model can take: shorten one of them"
                 )
 

@@ -3,13 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
 from sightline.data.datasets.splits import MIN_VALIDATION
+from sightline.data.sentences import split_sentences
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
@@ -203,7 +206,27 @@ def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> 
             for name, value in scores.items()
             if isinstance(value, int | float) and math.isfinite(value)
         },
+        **measure_sources(examples),
     )
+
+
+MAX_MEASURED_SOURCES = 2_000
+"""Training sources in which sentences are counted, evenly spread over the corpus."""
+
+
+def measure_sources(examples: Examples) -> dict[str, Any]:
+    """Return how long the sources of pairs are and how many have several sentences; nothing for other examples."""
+    dataset, numbers = examples.train.dataset, np.flatnonzero(examples.train.selected)
+    if dataset.columns < 2 or examples.labels or not len(numbers):
+        return {}
+    tokenizer, n_tags = examples.tokenizers.source, 1 if examples.data.languages else 0
+    some = numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_MEASURED_SOURCES)).astype(np.int64)]
+    texts = tokenizer.decode_batch([ids.tolist()[n_tags:] for ids in dataset.sequences(some)])
+    lengths = dataset.lengths[numbers, 0]
+    return {
+        "multi_sentence_share": sum(len(split_sentences(text)) > 1 for text in texts) / len(texts),
+        "max_source_tokens": max(1, int(np.quantile(lengths, 0.999, method="higher"))),
+    }
 
 
 def capitalize(text: str) -> str:

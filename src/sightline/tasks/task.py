@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sightline.evaluation.evaluation_set import EvaluationSet
     from sightline.evaluation.report import Report
     from sightline.model.config import ModelConfig
-    from sightline.pipelines.generation import GenerationJob
+    from sightline.pipelines.generation import JobGroup
     from sightline.tasks.validation import FinalScores, Validation
     from sightline.training.metrics import ValidationResult
     from sightline.training.state import Metric
@@ -310,13 +310,11 @@ class Task:
         """Return the result for each input; not used where text is generated."""
         raise NotImplementedError
 
-    def confidence(self, pipeline: Any, found: Any, settings: "DecodingSettings", **options: Any) -> float | None:  # noqa: ARG002
-        """Return how often a text with the score of this one, the best for its input, was right; None if not known."""
+    def confidence(self, found: Any) -> float | None:  # noqa: ARG002
+        """Return how often a generated text with the score of this one was right; None if that is not known."""
         return None
 
-    def create_job(
-        self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any
-    ) -> "GenerationJob | None":
-        """Create the job of generating the text for one input; None if there is nothing to generate."""
-        job: GenerationJob | None = pipeline.create_job(given, settings, **options)
-        return job
+    def create_job_group(self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any) -> "JobGroup":
+        """Create the jobs of generating the text for one input."""
+        group: JobGroup = pipeline.create_job_group(given, settings, **options)
+        return group

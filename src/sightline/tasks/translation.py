@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
 from sightline.tasks.pairs import Pair, PairTask, sample_pairs
@@ -40,6 +40,8 @@ class Translation(PairTask):
         TEXTS,
         RequestField("to", str | None, "Target language, if the model has several.", None),
         RequestField("prefix", str, "Beginning of the translation.", "", max_length=MAX_PREFIX),
+        RequestField("split", bool | None, "Whether sentences are translated one by one; default: the model's.", None),
+        RequestField("markup", Literal["text", "html", "markdown", "srt"], "Markup of the input.", "text"),
     )
     view = StudioView(label="Text to translate", verb="Translate")
 
@@ -98,10 +100,10 @@ class Translation(PairTask):
         calibration = calibrate(found, references, settings)
         return FinalScores(dict(vars(scores)), make_samples(pairs, outputs), calibration)
 
-    def confidence(self, pipeline: Any, found: Any, settings: "DecodingSettings", **options: Any) -> float | None:
-        """Look the score of a translation up in the calibration of the model."""
-        confidence = pipeline.estimate_confidence(found, settings) if not options.get("prefix") else None
-        return confidence and confidence.share
+    def confidence(self, found: Any) -> float | None:
+        """Return how often a translation with the score of this one was right; None for several sentences."""
+        share: float | None = found.confidence and found.confidence.share
+        return share
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score translations by BLEU and chrF; a table may name the target language of each line."""
@@ -154,7 +156,9 @@ def translate_pairs(
     """Translate some sentences of the validation set."""
     pairs = list(sample_pairs(validation, n))
     languages = [pair.language for pair in pairs if pair.language]
-    found = validation.pipeline.translations([pair.source for pair in pairs], to=languages or None, settings=settings)
+    found = validation.pipeline.translations(
+        [pair.source for pair in pairs], to=languages or None, split=False, settings=settings
+    )
     return pairs, [translations[0] for translations in found]
 
 

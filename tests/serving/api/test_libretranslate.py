@@ -50,7 +50,7 @@ def test_languages(http):
     [
         ({"target": "tlh"}, "unsupported language"),
         ({"source": "tlh"}, "unsupported language"),
-        ({"format": "html"}, "format"),
+        ({"format": "pdf"}, "format"),
         ({"alternatives": 9}, "--max-choices"),
         ({"api_key": "secret-key"}, "api_key"),
         ({"model": "gpt"}, "POST /v1/completions"),
@@ -118,3 +118,27 @@ def test_a_wrong_language_is_refused_with_what_the_model_does(both_ways, wrong):
 def test_cards_name_the_languages_of_one_direction(both_ways):
     card = both_ways[0].get("/v1/models/en-de").json()
     assert (card["source_language"], card["target_language"], card["languages"]) == ("en", "de", [])
+
+
+PARAGRAPH = "The cat sat. A dog ran!\n\nWhere is it?"
+
+
+@pytest.mark.parametrize(
+    ("text", "form"), [(PARAGRAPH, "text"), ("<p>The <b>cat</b> sat. A <code>dog</code> ran.</p>", "html")]
+)
+def test_paragraphs_and_documents_are_translated_as_the_pipeline_does(http, models, text, form):
+    ask = {"q": text, "target": "de", "model": "phrases", "format": form}
+    wanted = models["phrases"].translations([text], to="de", markup=form)[0][0].text
+    assert http.post("/translate", json=ask).json()["translatedText"] == wanted
+
+
+def test_text_is_read_at_once_if_the_request_says_so(http, models):
+    ask = {"q": PARAGRAPH, "target": "de", "model": "phrases", "split": False}
+    [[whole]] = models["phrases"].translations([PARAGRAPH], to="de", split=False)
+    assert http.post("/translate", json=ask).json() == {"translatedText": whole.text}
+
+
+def test_too_many_sentences_are_refused_by_their_number(http):
+    answer = http.post("/translate", json={"q": "A cat. " * 65, "target": "de", "model": "phrases"})
+    assert answer.status_code == 400
+    assert "q: 65 sentences exceed the limit of 64 (--max-inputs raises it)" in answer.text

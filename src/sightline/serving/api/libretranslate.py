@@ -14,7 +14,7 @@ from sightline.serving.http.routing import Body, Router, accepts_form
 from sightline.tasks.translation import language_name
 
 if TYPE_CHECKING:
-    from sightline.pipelines import Classifier, Generation, Pipeline, Translator
+    from sightline.pipelines import Classifier, Pipeline, Translator
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 AUTO = "auto"
@@ -26,7 +26,14 @@ class TranslateBody(Body):
     q: str | list[str] = Field(description="A text, or several.")
     source: str = Field(AUTO, description='Language of the text, or "auto"; models need not be told.')
     target: str = Field(description="Target language.")
-    format: Literal["text"] = Field("text", description="Plain text; HTML is not supported.")
+    format: Literal["text", "html", "markdown", "srt"] = Field(
+        "text", description="Plain text, or a document whose markup is kept. (LibreTranslate has text and html.)"
+    )
+    split: bool | None = Field(
+        None,
+        description="Whether sentences are translated one by one; default: unless the model was trained on several at "
+        "once. (Not in LibreTranslate's API.)",
+    )
     alternatives: Annotated[int, Field(ge=0)] = Field(0, description="Number of alternative translations.")
     api_key: Literal[""] = Field("", description="Must be empty: send the key in a header, Authorization: Bearer …")
     model: str | None = Field(
@@ -39,6 +46,7 @@ class TranslateResponse(BaseModel):
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's word
     alternatives: list[str] | list[list[str]] | None = None
+    warnings: list[str] | None = Field(None, description="Such as sentences that were too long.")
 
 
 class Language(BaseModel):
@@ -77,10 +85,11 @@ def router(submitter: Submitter) -> Router:
             check_language(model, body.source, param="source")
         settings = settings_for(model, submitter, alternatives=body.alternatives)
         texts = [body.q] if isinstance(body.q, str) else body.q
-        jobs = await submitter.create_jobs(
-            model, lambda text: model.create_job(text, settings, to=to), texts, param="q"
+        options = {"to": to, "split": body.split, "markup": body.format}
+        groups = await submitter.create_job_groups(
+            model, lambda text: model.create_job_group(text, settings, **options), texts, param="q"
         )
-        found = await submitter.generate(request, model, jobs).results()
+        found = await submitter.generate_groups(request, model, groups)
         return build_response(found, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
 
     @routes.get("/languages", summary="List the languages")
@@ -160,13 +169,16 @@ def settings_for(model: "Translator", submitter: Submitter, *, alternatives: int
     return model.settings(n_best=n_best, max_new_tokens=max_new_tokens, **beam)
 
 
-def build_response(found: "list[list[Generation]]", *, is_single: bool, alternatives: bool) -> TranslateResponse:
+def build_response(found: "list[list[Any]]", *, is_single: bool, alternatives: bool) -> TranslateResponse:
     """Return the translations; a blank text stays empty."""
     best = [several[0].text if several else "" for several in found]
     others = [[one.text for one in several[1:]] for several in found]
-    if is_single:
-        return TranslateResponse(translatedText=best[0], alternatives=others[0] if alternatives else None)
-    return TranslateResponse(translatedText=best, alternatives=others if alternatives else None)
+    messages = dict.fromkeys(message for several in found for one in several[:1] for message in one.warnings)
+    return TranslateResponse(
+        translatedText=best[0] if is_single else best,
+        alternatives=None if not alternatives else others[0] if is_single else others,
+        warnings=list(messages) or None,
+    )
 
 
 def find_detector(submitter: Submitter) -> "Classifier":

@@ -18,7 +18,8 @@ from sightline.tasks.registry import task_of
 from sightline.tasks.task import Task
 
 if TYPE_CHECKING:
-    from sightline.pipelines import GenerationJob, GenerativePipeline, Pipeline
+    from sightline.pipelines import Generation, GenerationJob, GenerativePipeline, Pipeline
+    from sightline.pipelines.generation import JobGroup
 
 MODEL_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 Result = TypeVar("Result")
@@ -126,6 +127,39 @@ class Submitter:
             if job is not None:
                 self.check_length(pipeline, len(job.ids), param=param)
         return jobs
+
+    async def create_job_groups(
+        self,
+        pipeline: "GenerativePipeline",
+        create: "Callable[[Any], JobGroup]",
+        texts: Sequence[Any],
+        *,
+        param: str,
+    ) -> "list[JobGroup]":
+        """Return the jobs of each text, one for every sentence; refuse too many of them and too long ones."""
+        self.check_inputs(texts, param=param)
+        groups = []
+        for text in texts:
+            groups.append(await run_off_loop(create, text))
+            n_jobs = sum(len(group.jobs) for group in groups)
+            self.limits.check("inputs", n_jobs, param=param, what="sentences")
+        for group in groups:
+            for job in group.jobs:
+                self.check_length(pipeline, len(job.ids), param=param)
+        return groups
+
+    async def generate_groups(
+        self, request: Request, pipeline: "GenerativePipeline", groups: "Sequence[JobGroup]"
+    ) -> "list[list[Generation]]":
+        """Return the results of each text, best first; an empty list for a blank one."""
+        await self.generate(request, pipeline, [job for group in groups for job in group.jobs]).results()
+        results = []
+        for group in groups:
+            if not group.uses_model:
+                results.append(group.build())
+            else:  # in the thread of the models
+                results += await self.call(object(), lambda several: [one.build() for one in several], [group])
+        return results
 
     def generate(
         self,

@@ -72,10 +72,10 @@ async def generate(
 ) -> list[list[GeneratedText]]:
     """Return the texts generated for each input, together with what other clients ask of the model."""
     settings = body.settings_for(pipeline, submitter.limits, max_tokens=getattr(body, "max_tokens", None))
-    jobs = await submitter.create_jobs(
-        pipeline, lambda one: task.create_job(pipeline, one, settings, **options), inputs, param=param
+    groups = await submitter.create_job_groups(
+        pipeline, lambda one: task.create_job_group(pipeline, one, settings, **options), inputs, param=param
     )
-    found = await submitter.generate(request, pipeline, jobs).results()
+    found = await submitter.generate_groups(request, pipeline, groups)
     return [
         [
             GeneratedText(
@@ -83,9 +83,9 @@ async def generate(
                 one.score,
                 one.log_probability,
                 one.finish_reason,
-                task.confidence(pipeline, one, settings, **options) if rank == 0 else None,
+                task.confidence(one),
             )
-            for rank, one in enumerate(several)
+            for one in several
         ]
         for several in found
     ]

@@ -27,7 +27,7 @@ class Limits:
     new_tokens: int = limit(2048, "--max-new-tokens", "maximum number of tokens to generate for each text")
     choices: int = limit(4, "--max-choices", "maximum number of completions for each prompt (n)")
     stop_sequences: int = limit(8, "--max-stop-sequences", "maximum number of stop sequences of a request")
-    inputs: int = limit(64, "--max-inputs", "maximum number of input texts in one request")
+    inputs: int = limit(64, "--max-inputs", "maximum number of texts, or sentences of them, in one request")
     beams: int = limit(16, "--max-beams", "maximum beam size of a request")
     queue: int = limit(64, "--max-queue", "maximum number of requests waiting for a model")
     batch_size: int = limit(
@@ -77,20 +77,23 @@ class Limits:
         entry = next(entry for entry in fields(self) if entry.name == name)
         return str(entry.metadata["flag"])
 
-    def exceeded(self, name: str, given: int, *, param: str, allowed: int | None = None) -> Problem:
+    def exceeded(
+        self, name: str, given: int, *, param: str, allowed: int | None = None, what: str | None = None
+    ) -> Problem:
         """Return the refusal of a value above a limit: both numbers, and the option that raises the limit."""
         allowed = getattr(self, name) if allowed is None else allowed
         return Problem(
             400,
-            f"{param}: {given:,} exceeds the limit of {allowed:,} ({self.flag(name)} raises it)",
+            f"{param}: {given:,} {f'{what} exceed' if what else 'exceeds'} the limit of {allowed:,} "
+            f"({self.flag(name)} raises it)",
             param=param,
             code=f"{name}_exceeded",
         )
 
-    def check(self, name: str, given: int, *, param: str) -> None:
-        """Refuse a value above a limit."""
+    def check(self, name: str, given: int, *, param: str, what: str | None = None) -> None:
+        """Refuse a value above a limit; `what` says of what it is the number."""
         if given > getattr(self, name):
-            raise self.exceeded(name, given, param=param)
+            raise self.exceeded(name, given, param=param, what=what)
 
 
 def overloaded(limits: Limits, *, retry_after: int = 1) -> Problem:

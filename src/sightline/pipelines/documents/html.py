@@ -1,0 +1,195 @@
+"""HTML: text between block tags is translated; scripts, code, addresses, attributes, comments and the rest stay.
+
+The parser of the standard library tells tags from text, also in pages that are not well-formed; every character that
+is not text to translate is written as it was.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Literal
+
+from sightline.data.sentences import words
+from sightline.pipelines.documents.blocks import (
+    Block,
+    Document,
+    Inline,
+    Tag,
+    Void,
+    map_texts,
+    nest,
+    protect_addresses,
+    write_source,
+)
+
+INLINE = words("""
+    a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q s small span strike strong sub sup
+    time tt u var
+    """)
+"""Elements within a sentence; all others but `VOIDS` and `PROTECTED` end it."""
+VOIDS = frozenset(["img", "wbr"])
+PROTECTED = words("script style pre code kbd samp textarea math svg template object noscript iframe")
+INLINE_PROTECTED = frozenset(["code", "kbd", "samp", "math", "svg"])
+NEVER_CLOSED = words("area base br col embed hr img input link meta param source track wbr")
+ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);?")
+
+Kind = Literal["text", "open", "close", "other"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the source: text, a tag, or something else, such as a comment."""
+
+    kind: Kind
+    start: int
+    name: str = ""
+    keep: bool = False
+    """Whether an element must not be translated: translate="no"."""
+
+
+class Tokenizer(HTMLParser):
+    """Finds where the tags and texts of a page begin."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.tokens: list[Token] = []
+        self.lines = [0, *(match.end() for match in re.finditer("\n", source))]
+        self.feed(source)
+        self.close()
+
+    def add(self, kind: Kind, name: str = "", *, keep: bool = False) -> None:
+        """Add a token at the place of the parser."""
+        line, column = self.getpos()
+        self.tokens.append(Token(kind, self.lines[line - 1] + column, name, keep))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Add a start tag."""
+        values = dict(attrs)
+        keep = values.get("translate") == "no" or "notranslate" in (values.get("class") or "").split()
+        self.add("open", tag, keep=keep)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        """Add a tag such as <br/>: only void elements have no end tag."""
+        self.add("open", tag) if tag in NEVER_CLOSED else self.add("other", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Add an end tag."""
+        self.add("close", tag)
+
+    def handle_data(self, data: str) -> None:
+        """Add text."""
+        self.add("text" if data else "other")
+
+    def handle_entityref(self, name: str) -> None:  # noqa: ARG002
+        """Add an entity as text."""
+        self.add("text")
+
+    handle_charref = handle_entityref
+
+    def handle_comment(self, data: str) -> None:  # noqa: ARG002
+        """Add a comment, an instruction or a CDATA section."""
+        self.add("other")
+
+    handle_pi = unknown_decl = handle_comment
+
+    def handle_decl(self, decl: str) -> None:  # noqa: ARG002
+        """Add the declaration of the document type."""
+        self.add("other")
+
+
+def tokenize(source: str) -> Iterator[tuple[Token, str]]:
+    """Yield every token with its characters; together they are the source."""
+    tokens = [token for token in Tokenizer(source).tokens if token.start <= len(source)]
+    if not tokens or tokens[0].start > 0:
+        tokens.insert(0, Token("other", 0))
+    ends = [*(token.start for token in tokens[1:]), len(source)]
+    for token, end in zip(tokens, ends, strict=True):
+        if end > token.start:
+            raw = source[token.start : end]
+            # Text with what could be read as the beginning of a tag is none to change.
+            is_odd = token.kind == "text" and re.search(r"<[a-zA-Z/!?]", raw)
+            yield (Token("other", token.start) if is_odd else token), raw
+
+
+def read_html(source: str) -> Document:
+    """Read a page or a fragment."""
+    parts: list[str | Block] = []
+    run: list[str | Void | Tag] = []
+
+    def flush() -> None:
+        parts.extend(build_blocks(run))
+        run.clear()
+
+    tokens = iter(tokenize(source))
+    for token, raw in tokens:
+        if token.kind == "open" and (token.name in PROTECTED or token.keep) and token.name not in NEVER_CLOSED:
+            whole = raw + read_element(tokens, token.name)
+            if token.name in INLINE_PROTECTED or token.name in INLINE:
+                run.append(Void(whole))
+                continue
+            flush()
+            parts.append(whole)
+        elif token.kind == "text":
+            run.append(raw)
+        elif token.name in INLINE and token.kind in ("open", "close"):
+            run.append(Tag(token.name, raw, token.kind == "close"))
+        elif (token.name in VOIDS and token.kind == "open") or (not token.name and raw.startswith("<!--")):
+            run.append(Void(raw))
+        else:
+            flush()
+            parts.append(raw)
+    flush()
+    return Document(tuple(parts))
+
+
+def read_element(tokens: Iterator[tuple[Token, str]], name: str) -> str:
+    """Return the source of an element up to its end tag, or of all that is left."""
+    found, depth = [], 1
+    for token, raw in tokens:
+        found.append(raw)
+        if token.name == name:
+            depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        if not depth:
+            break
+    return "".join(found)
+
+
+def build_blocks(run: Sequence[str | Void | Tag]) -> list[str | Block]:
+    """Return the blocks of text, voids and inline tags, and the tags that stand between blocks."""
+    results: list[str | Block] = []
+    for content in nest(join_texts(run)):
+        if isinstance(content, str):
+            results.append(content)
+        elif content:
+            results.append(build_block(content))
+    return results
+
+
+def join_texts(run: Sequence[str | Void | Tag]) -> list[str | Void | Tag]:
+    """Join texts that follow each other: the parser gives entities one by one."""
+    results: list[str | Void | Tag] = []
+    for token in run:
+        if isinstance(token, str) and results and isinstance(results[-1], str):
+            results[-1] += token
+        else:
+            results.append(token)
+    return results
+
+
+def build_block(content: Sequence[Inline]) -> Block:
+    """Return a block of inline content as the source has it."""
+    source = write_source(content)
+    inner = source.strip(" \t\n\r\f")
+    at = source.find(inner)
+    entities = {html.unescape(match[0]): match[0] for match in ENTITY.finditer(source)}
+    named = {ord(char): raw for char, raw in entities.items() if len(char) == 1 and char != raw}
+    table = {**named, ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+    return Block(
+        map_texts(content, lambda text: protect_addresses(html.unescape(text), escape=html.escape)),
+        inner,
+        before=source[:at],
+        after=source[at + len(inner) :],
+        escape=lambda text: text.translate(table),
+    )

@@ -1,0 +1,183 @@
+"""SubRip subtitles (SRT): numbers and times stay byte for byte, texts keep their lines and tags.
+
+A sentence that runs over several cues is translated as one, and its translation is divided among them as the source
+was. Lines that begin with a dash are turns of a dialogue and are translated one by one.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sightline.data.sentences import OWN_STOPS
+from sightline.pipelines.documents.blocks import (
+    Block,
+    Break,
+    Document,
+    Inline,
+    Tag,
+    Void,
+    map_texts,
+    nest,
+    protect_addresses,
+    write_source,
+)
+
+TIMES = re.compile(r"[ \t]*\d+:\d+:\d+[,.]\d+[ \t]*-->[ \t]*\d+:\d+:\d+[,.]\d+.*")
+TAG = re.compile(r"</?([a-zA-Z]+)(?:[ \t][^<>\n]*)?>|\{\\[^{}\n]*\}")
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
+DASH = re.compile(r"[ \t]*[-–—][ \t]*")
+SENTENCE_END = re.compile(rf"[.!?…{OWN_STOPS}][\"'”’»)\]]*\s*\Z")
+MAX_JOINED = 6
+"""Cues that one sentence may run over."""
+
+
+@dataclass
+class Cue:
+    """The text of a cue, and what stands before it: blank lines, number and times."""
+
+    head: str
+    lines: list[str]
+    """With their line ends."""
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "".join(self.lines)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has neither tags nor turns of a dialogue, so that a sentence may run on from or to it."""
+        return bool(self.lines) and not TAG.search(self.text) and not any(map(DASH.match, self.lines))
+
+
+def read_srt(source: str) -> Document:
+    """Read subtitles."""
+    parts: list[str | Block] = []
+    cues = list(read_cues(source))
+    at = 0
+    while at < len(cues):
+        n_cues = count_joined(cues[at:][:MAX_JOINED])
+        parts += join_cues(cues[at : at + n_cues]) if n_cues > 1 else read_cue(cues[at])
+        at += n_cues
+    return Document(tuple(parts))
+
+
+def read_cues(source: str) -> Iterator[Cue]:
+    """Yield the cues; together they are the source."""
+    head: list[str] = []
+    text: list[str] | None = None
+    for line in LINES.findall(source):
+        if text is not None and line.strip():
+            text.append(line)
+            continue
+        if text is not None:
+            yield Cue("".join(head), text)
+            head, text = [], None
+        head.append(line)
+        if TIMES.fullmatch(line.rstrip("\r\n")):
+            text = []
+    yield Cue("".join(head), text or [])
+
+
+def count_joined(cues: Sequence[Cue]) -> int:
+    """Return how many of the next cues have one sentence together."""
+    for number, cue in enumerate(cues):
+        if not cue.is_plain:
+            return max(1, number)
+        if SENTENCE_END.search(cue.text):
+            return number + 1
+    return len(cues)
+
+
+def join_cues(cues: Sequence[Cue]) -> list[str | Block]:
+    """Return one block for the text of several cues."""
+    texts, marks = [], list[tuple[int, str]]()
+    length = 0
+    for number, cue in enumerate(cues):
+        if number:
+            end = cues[number - 1].lines[-1]
+            marks.append((length, end[len(end.rstrip()) :] + cue.head))
+        for index, line in enumerate(cue.lines):
+            if index:
+                marks.append((length, cue.lines[index - 1][len(cue.lines[index - 1].rstrip()) :]))
+            texts.append(line.strip())
+            length += len(line.strip()) + 1
+    after = cues[-1].lines[-1]
+    last = after[len(after.rstrip()) :]
+    source = "".join(cue.text if not number else cue.head + cue.text for number, cue in enumerate(cues))
+    block = Block(
+        tuple(protect_addresses(" ".join(texts))),
+        source.removesuffix(last) if last else source,
+        after=last,
+        escape=escape,
+        breaks=tuple(Break(place / max(1, length), raw) for place, raw in marks),
+        accepts=lambda rendered: rendered.count("-->") == len(cues) - 1,
+    )
+    return [cues[0].head, block]
+
+
+def read_cue(cue: Cue) -> list[str | Block]:
+    """Return the blocks of one cue: all of it, or one for every turn of a dialogue."""
+    parts: list[str | Block] = [cue.head]
+    turns: list[list[str]] = []
+    for line in cue.lines:
+        if turns and not DASH.match(line) and not (DASH.match(turns[-1][0]) and len(cue.lines) == 1):
+            turns[-1].append(line)
+        else:
+            turns.append([line])
+    for turn in turns:
+        dash = DASH.match(turn[0])
+        if dash:
+            parts.append(dash[0])
+        parts += read_turn([turn[0][dash.end() if dash else 0 :], *turn[1:]])
+    return parts
+
+
+def read_turn(lines: Sequence[str]) -> list[str | Block]:
+    """Return the blocks of lines that belong together, and tags without a counterpart between them."""
+    text = "".join(lines)
+    tokens: list[str | Void | Tag] = []
+    end = 0
+    for match in TAG.finditer(text):
+        name = (match[1] or "").lower()
+        tokens += [text[end : match.start()], Tag(name, match[0], match[0][1] == "/") if name else Void(match[0])]
+        end = match.end()
+    tokens.append(text[end:])
+    parts: list[str | Block] = []
+    for content in nest([token for token in tokens if token != ""]):
+        if isinstance(content, str):
+            parts.append(content)
+        elif content:
+            parts.append(build_block(content))
+    return parts
+
+
+def build_block(content: Sequence[Inline]) -> Block:
+    """Return a block of inline content, with its line breaks."""
+    source = write_source(content)
+    inner = source.strip()
+    start, length = source.find(inner), max(1, len(TAG.sub("", inner)))
+    breaks = (
+        Break(len(TAG.sub("", inner[: match.start()])) / length, match[0])
+        for match in re.finditer(r"[ \t]*\r?\n", inner)
+    )
+    tags = Counter(match[0] for match in TAG.finditer(inner))
+    return Block(
+        map_texts(content, protect_addresses),
+        inner,
+        before=source[:start],
+        after=source[start + len(inner) :],
+        escape=escape,
+        breaks=tuple(breaks),
+        accepts=lambda rendered: Counter(match[0] for match in TAG.finditer(rendered)) == tags,
+    )
+
+
+LOOKS_LIKE_MARKUP = re.compile(r"<(?=[a-zA-Z/])|-->|\{(?=\\)")
+SUBSTITUTES = {"<": "‹", "-->": "→", "{": "("}
+
+
+def escape(text: str) -> str:
+    """Keep a translation from looking like tags or times, which SRT has no way to escape."""
+    return LOOKS_LIKE_MARKUP.sub(lambda match: SUBSTITUTES[match[0]], text)

@@ -1,0 +1,110 @@
+"""Markdown: the same markup and lines, checked by markdown-it, for made-up documents and the project's own."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from sightline.pipelines.documents import read_document
+
+from . import TRANSLATORS, reverse, translate
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WORDS = st.sampled_from(
+    ["one", "two,", "three.", "a_b", "2 * 3", "#4", "1.", "-", "[5]", "x<y", r"\*six\*", "&amp;", "+"]
+)
+SPANS = st.sampled_from(
+    ["*{}*", "**{}**", "_{}_", "~~{}~~", "[{}](http://a.org/b_c)", "[{}][ref]", "<b>{}</b>", "***{}***"]
+)
+ATOMS = st.sampled_from(
+    ["`a b`", "``a ` b``", "![alt text](x.png)", "<http://a.org>", "http://b.org/x_y", "<br>", "[ref]"]
+)
+PHRASE = st.lists(
+    st.one_of(WORDS, ATOMS, st.builds(str.format, SPANS, st.lists(WORDS, min_size=1, max_size=3).map(" ".join))),
+    min_size=1,
+    max_size=6,
+).map(" ".join)
+LINE = st.builds(
+    str.format, st.sampled_from(["# {}", "- {}", "1. {}", "> {}", "{}", "{}  ", "    {}", "- [ ] {}"]), PHRASE
+)
+TABLE = st.lists(PHRASE.filter(lambda cell: "|" not in cell), min_size=2, max_size=2).map(
+    lambda cells: f"| {' | '.join(cells)} |\n|---|:-:|\n| {' | '.join(reversed(cells))} |"
+)
+FENCE = PHRASE.map(lambda text: f"```py\n{text}\n```")
+BLOCK = st.one_of(
+    LINE, st.lists(LINE, min_size=2, max_size=3).map("\n".join), TABLE, FENCE, st.just("<div>\na b\n</div>")
+)
+DOCUMENT = st.lists(BLOCK, max_size=4).map(lambda blocks: "\n\n".join([*blocks, "[ref]: http://c.org"]))
+
+
+def markup(source: str) -> Counter[str]:
+    """Count all that markdown-it finds but text."""
+    found: Counter[str] = Counter()
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source):
+        content = token.content if token.type in ("fence", "code_block") else ""
+        found[f"{token.type} {token.level} {content}"] += 1
+        for child in token.children or ():
+            if child.type not in ("text", "softbreak"):
+                found[f"{child.type} {child.attrs} {child.content if child.type != 'image' else ''}"] += 1
+    return found
+
+
+@pytest.mark.parametrize("translator", TRANSLATORS.values(), ids=TRANSLATORS)
+@given(source=DOCUMENT)
+@settings(max_examples=40)
+def test_markup_of_any_document_stays(translator, source):
+    assert markup(translate(source, "markdown", translator)) == markup(source)
+
+
+@given(soup=st.text(st.sampled_from("ab *_`[]()<>!#-\n|~\\&;:1."), max_size=30))
+@settings(max_examples=150)
+def test_parts_of_a_document_are_its_source(soup):
+    parts = read_document(soup, "markdown").parts
+    assert "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == soup
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_our_own_documents_keep_their_markup_and_lines(path):
+    source = path.read_text(encoding="utf-8")
+    document = read_document(source, "markdown")
+    rendered, notes = document.render([reverse(text) for text in document.texts])
+    assert markup(rendered) == markup(source)
+    assert rendered.count("\n") == source.count("\n")
+    assert len(notes) <= len(document.texts) // 50  # parts that are left as they are
+
+
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        ("# One *two*", "# *TWO* ONE"),
+        ("one **two three** four", "FOUR **THREE TWO** ONE"),
+        ("see [the link](http://a.org 'T') now", "NOW [LINK THE](http://a.org 'T') SEE"),
+        ("run `make x` now", "NOW RUN `make x`"),
+        ("one two\nthree fo", "FO THREE\nTWO ONE"),
+        ("> - one two\n>   three fo", "> - FO THREE\n>   TWO ONE"),
+        ("one two  \nthree four", "TWO ONE  \nFOUR THREE"),
+        ("| a b | c |\n|---|---|\n| d | e f |", "| B A | C |\n|---|---|\n| D | F E |"),
+        ("---\ntitle: a b\n---\none two", "---\ntitle: a b\n---\nTWO ONE"),
+        ("```\na b\n```\n\n    c d\n", "```\na b\n```\n\n    c d\n"),
+        ("- [ ] one two", "- [ ] TWO ONE"),
+        ("see [ref] now\n\n[ref]: /x", "NOW SEE [ref]\n\n[ref]: /x"),
+        ("<details>\n<summary>one two</summary>\n</details>", "<details>\n<summary>TWO ONE</summary>\n</details>"),
+        ("two 1.", r"1\. TWO"),
+    ],
+)
+def test_document_is_translated_with_its_markup(source, translated):
+    assert translate(source, "markdown") == translated
+
+
+@pytest.mark.parametrize("piece", ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www."])
+def test_hostile_repetition_is_read_without_loss(piece):
+    """What is repeated would take forever if each were looked for up to the end."""
+    source = piece * 3_000 + " x"
+    parts = read_document(source, "markdown").parts
+    assert (
+        "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == source
+    )
