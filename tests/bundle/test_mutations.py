@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sightline.bundle import Bundle, TaskConfig, load, save
-from sightline.bundle.training_facts import TrainingFacts
+from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.errors import ModelFileError
 
 from .tiny import TOKENIZER, tiny_model
@@ -98,7 +99,9 @@ def full_folder(tmp_path) -> Path:
             task_config=task_config,
             target_tokenizer=TOKENIZER,
             words=("the", "cat"),
-            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}),
+            training=TrainingFacts(
+                ("pairs.tsv",), 20, 3, {"bleu": 12.5}, (InputExample("a cat"),), InputStatistics("AQ==", ("LATIN",))
+            ),
         ),
         tmp_path / "full",
     )

@@ -6,10 +6,18 @@ from dataclasses import replace
 import pytest
 
 from sightline.bundle import load, save
-from sightline.bundle.training_facts import MAX_TEXT_LENGTH, TrainingFacts
+from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.training_facts import MAX_TEXT_LENGTH, InputExample, TrainingFacts
 from sightline.errors import ModelFileError
 
-FACTS = TrainingFacts(files=("pairs.tsv",), n_examples=20, n_validation=3, scores={"bleu": 12.5, "chrf": 40.0})
+FACTS = TrainingFacts(
+    files=("pairs.tsv",),
+    n_examples=20,
+    n_validation=3,
+    scores={"bleu": 12.5, "chrf": 40.0},
+    examples=(InputExample("a cat", to="de", reference="eine Katze"), InputExample("one", second="two")),
+    inputs=InputStatistics("AQ==", ("LATIN",), 0.25, 0.2),
+)
 
 
 def test_facts_come_back(bundle, tmp_path):
@@ -30,6 +38,9 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"scores": [1]}, "is not an object"),
         ({"files": "pairs.tsv"}, "is not a list"),
         ({"n_examples": -1}, "n_examples must be between 0"),
+        ({"examples": [{"reference": "a"}]}, "entry"),
+        ({"examples": [{"text": "a" * (MAX_TEXT_LENGTH + 1)}]}, "a text has 2,001 characters"),
+        ({"inputs": {"seen_tokens": "?"}}, "seen_tokens is not base64"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

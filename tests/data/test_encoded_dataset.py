@@ -14,9 +14,10 @@ from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.files import Counts
 from sightline.data.corpora.records import SOURCE_AND_TARGET, TEXT
 from sightline.data.corpora.settings import DataSettings
-from sightline.data.datasets import encoded_dataset
-from sightline.data.datasets.encoded_dataset import open_dataset
+from sightline.data.datasets import encoded_dataset, examples
+from sightline.data.datasets.encoded_dataset import EncodedDataset, open_dataset
 from sightline.data.datasets.encoding import PairEncoder, TextEncoder
+from sightline.data.datasets.examples import Split
 from sightline.data.datasets.splits import split_key
 from sightline.data.tokenizers import train_bpe
 from sightline.errors import InputError, SightlineError
@@ -255,3 +256,14 @@ def test_counts_are_saved_with_the_dataset(tmp_path):
     list(corpus.records(direct))
     for _ in range(2):
         assert open_dataset(tmp_path, corpus, PairEncoder(TOKENIZER)).counts.to_mapping() == direct.to_mapping()
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+@pytest.mark.parametrize(("columns", "expected"), [(1, [1, 2, 7]), (2, [1, 2, 5, 6, 7, 9])])
+def test_ids_of_a_split_are_those_of_its_examples_in_the_first_columns(monkeypatch, chunk, columns, expected):
+    monkeypatch.setattr(examples, "TOKENS_PER_CHUNK", chunk)
+    rows = [[1, 2], [9, 5], [3, 3, 4], [8], [], [6], [7], []]
+    bounds = np.cumsum([0, *map(len, rows)])
+    ids = np.array([id_ for row in rows for id_ in row], dtype="<u2")
+    dataset = EncodedDataset(ids, bounds, np.arange(4, dtype=np.uint64), np.zeros(4, np.int64), 2, Counts())
+    assert Split(dataset, np.array([True, False, True, True])).find_ids(columns=columns) == expected

@@ -1,12 +1,15 @@
 """What a run tells people: its data, an estimate, the result and the next command; and the card of its model."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
-from sightline.bundle.training_facts import TrainingFacts
+from sightline.bundle.input_statistics import collect_input_statistics
+from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
@@ -154,8 +157,19 @@ def training_file_names(examples: Examples) -> tuple[str, ...]:
     return tuple(Path(name).name for name in (examples.data.train, examples.data.train_target) if name)
 
 
-def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> TrainingFacts:
-    """Return what the model folder records about the run, for programs."""
+MAX_EXAMPLES = 8
+MAX_EXAMPLE_LENGTH = 160
+"""Characters of each text of an example: one must fit into a button, and be read at a glance."""
+
+
+def collect_training_facts(
+    examples: Examples, scores: Mapping[str, Metric], inputs: Sequence[InputExample]
+) -> TrainingFacts:
+    """Return what the model folder records about the run, for programs; `inputs` are those of the validation set."""
+    pairs = any(one.second is not None for one in inputs)
+    texts = [text for one in inputs for text in (one.text, one.second) if text]
+    seen_ids = examples.train.find_ids(columns=2 if pairs else 1)
+    tokenizers = examples.tokenizers
     return TrainingFacts(
         files=training_file_names(examples),
         n_examples=int(examples.train.selected.sum()),
@@ -165,7 +179,33 @@ def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> 
             for name, value in scores.items()
             if isinstance(value, int | float) and math.isfinite(value)
         },
+        examples=choose_examples(inputs),
+        inputs=collect_input_statistics(texts, tokenizers.source, tokenizers.words, seen_ids) if texts else None,
     )
+
+
+def choose_examples(inputs: Sequence[InputExample], n: int = MAX_EXAMPLES) -> tuple[InputExample, ...]:
+    """Return a few short inputs that differ in length, words and target language; a longer one comes first."""
+    short = {
+        one.text: one
+        for one in inputs
+        if one.text.strip() and all(len(text or "") <= MAX_EXAMPLE_LENGTH for text in (one.text, one.second))
+    }
+    in_one_line = [one for text, one in short.items() if "\n" not in text]
+    rest = sorted(in_one_line or short.values(), key=lambda one: (len(one.text), one.text))
+    chosen: list[InputExample] = []
+    words_used, languages_used = Counter[str](), Counter[str | None]()
+    for number in range(min(n, len(rest))):
+        group = rest[number * len(rest) // n : (number + 1) * len(rest) // n] if len(rest) > n else [rest[number]]
+        best = min(
+            group,
+            key=lambda one: (languages_used[one.to], sum(words_used[word] for word in one.text.casefold().split())),
+        )
+        chosen.append(replace(best, reference=best.reference[:MAX_EXAMPLE_LENGTH]))
+        languages_used[best.to] += 1
+        words_used.update(set(best.text.casefold().split()))
+    first = 3 * len(chosen) // 4
+    return (*chosen[first : first + 1], *chosen[:first], *chosen[first + 1 :])
 
 
 def describe_languages(languages: Sequence[str]) -> str:

@@ -280,7 +280,7 @@ def build_trainer_context(
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:
     """Save the current model with its card."""
     sections = card_sections(run.recipe, run.examples, run.settings, run.state.progress, scores, result.samples)
-    facts = collect_training_facts(run.examples, scores)
+    facts = collect_training_facts(run.examples, scores, run.validator.inputs())
     saved = replace(run.bundle, card=build_card(run, run.state.model, sections), training=facts)
     bundle.save(saved, folder / MODEL)
 
@@ -304,7 +304,7 @@ def collect_best_scores(run: PreparedRun, folder: Path, *, final: bool) -> dict[
             sections = card_sections(
                 run.recipe, run.examples, run.settings, run.state.progress, scores, final_scores[1]
             )
-            facts = collect_training_facts(run.examples, scores)
+            facts = collect_training_facts(run.examples, scores, run.validator.inputs())
             card = build_card(run, saved.model, sections)
             bundle.save(replace(saved, card=card, training=facts), folder / MODEL)
     return scores

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from sightline.bundle import Bundle
+from sightline.bundle.training_facts import InputExample
 from sightline.data.datasets.batch_source import BatchSource
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
@@ -15,6 +16,9 @@ from sightline.training.metrics import ValidationResult
 from sightline.training.objective import Objective
 from sightline.training.report import Sample
 from sightline.training.state import Metric
+
+MAX_INPUTS = 2_000
+"""Inputs of the validation set that are looked at, to know what is usual."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Validator:
         """Score the saved model once more at the end of the run, if its task asks for that."""
         validation = Validation(pipeline_for(bundle), self.examples, math.nan, {}, self.seed)
         return self.task.score_final(validation, bundle.generation)
+
+    def inputs(self) -> list[InputExample]:
+        """Return inputs of the validation set as people give them, the same ones at every call."""
+        validation = Validation(pipeline_for(self.bundle), self.examples, math.nan, {}, self.seed)
+        return list(self.task.validation_inputs(validation, MAX_INPUTS))
 
 
 @torch.inference_mode()

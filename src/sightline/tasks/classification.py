@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import InputExample
 from sightline.errors import InputError
 from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES
@@ -97,6 +98,18 @@ class Classification(Task):
         accuracy = 100 * validation.tallies["accuracy"]
         return ValidationResult(validation.loss, ("accuracy", accuracy), True, {}, tuple(classify_samples(validation)))
 
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield texts, or pairs of them, with their labels; for a classifier of words, sentences."""
+        examples = validation.examples
+        tokenizer, labels, dataset = examples.tokenizers.source, examples.labels, examples.valid.dataset
+        if examples.data.label_level == "token":
+            yield from super().validation_inputs(validation, n)
+            return
+        for number in validation.sample(n):
+            texts = [tokenizer.decode(dataset.sequence(number, column).tolist()) for column in range(dataset.columns)]
+            reference = labels.names[int(dataset.labels[number])] if labels else ""
+            yield InputExample(texts[0], second=texts[1] if len(texts) > 1 else None, reference=reference)
+
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":  # noqa: ARG002
         """Score classes by accuracy and F1."""
         from sightline.evaluation.classification import evaluate_classifier
@@ -133,12 +146,9 @@ def classify_samples(validation: "Validation") -> "Iterator[Sample]":
     """Yield the classes of some texts of the validation set."""
     from sightline.training.report import Sample
 
-    examples = validation.examples
-    if examples.data.label_level == "token":
+    if validation.examples.data.label_level == "token":
         return
-    tokenizer, labels, dataset = examples.tokenizers.source, examples.labels, examples.valid.dataset
-    for number in validation.sample(N_SAMPLES):
-        texts = [tokenizer.decode(dataset.sequence(number, column).tolist()) for column in range(dataset.columns)]
-        found = validation.pipeline.classify([texts[0] if len(texts) == 1 else (texts[0], texts[1])], truncate=True)[0]
-        reference = labels.names[int(dataset.labels[number])] if labels else ""
-        yield Sample(" | ".join(texts), f"{found.label} ({found.probability:.0%})", reference)
+    for one in Classification().validation_inputs(validation, N_SAMPLES):
+        texts = [one.text] if one.second is None else [one.text, one.second]
+        found = validation.pipeline.classify([texts[0] if len(texts) == 1 else tuple(texts)], truncate=True)[0]
+        yield Sample(" | ".join(texts), f"{found.label} ({found.probability:.0%})", one.reference)

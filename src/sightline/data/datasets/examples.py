@@ -11,6 +11,8 @@ from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.encoded_dataset import EncodedDataset
 from sightline.data.tokenizers.tokenizer import Tokenizer
 
+TOKENS_PER_CHUNK = 1 << 20
+
 
 @dataclass(frozen=True)
 class Tokenizers:
@@ -55,6 +57,20 @@ class Split:
         lengths = self.dataset.lengths[self.selected]
         longest = 0 if running_text else int(lengths.sum(axis=1).max(initial=0))
         return DatasetSize(len(lengths), int(lengths.sum()), longest)
+
+    def find_ids(self, *, columns: int = 1) -> list[int]:
+        """Return all ids that occur in the first columns of the selected examples."""
+        dataset, bounds = self.dataset, self.dataset.bounds
+        wanted = np.outer(self.selected, np.arange(dataset.columns) < columns).reshape(-1)
+        seen = np.zeros(int(dataset.ids.max(initial=0)) + 1, dtype=np.bool_)
+        for start in range(0, len(dataset.ids), TOKENS_PER_CHUNK):  # in chunks: the ids may not fit into memory
+            ids = dataset.ids[start : start + TOKENS_PER_CHUNK]
+            first, last = np.searchsorted(bounds, (start, start + len(ids)), side="left")
+            first -= bounds[first] > start
+            lengths = np.diff(np.clip(bounds[first : last + 1], start, start + len(ids)))
+            seen[ids[np.repeat(wanted[first:last], lengths)]] = True
+        found: list[int] = np.flatnonzero(seen).tolist()
+        return found
 
 
 @dataclass(frozen=True)
