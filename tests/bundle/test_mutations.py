@@ -7,7 +7,8 @@ import pytest
 
 from sightline.bundle import Bundle, TaskConfig, load, save
 from sightline.bundle.calibration import Bin, Calibration
-from sightline.bundle.training_facts import TrainingFacts
+from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import ModelFileError
 
@@ -101,7 +102,18 @@ def full_folder(tmp_path) -> Path:
             task_config=task_config,
             target_tokenizer=TOKENIZER,
             words=("the", "cat"),
-            training=TrainingFacts(("pairs.tsv",), 20, 3, {"bleu": 12.5}, 6, CALIBRATION, 0.25, 60),
+            training=TrainingFacts(
+                ("pairs.tsv",),
+                20,
+                3,
+                {"bleu": 12.5},
+                6,
+                CALIBRATION,
+                0.25,
+                60,
+                (InputExample("a cat"),),
+                InputStatistics("AQ==", ("LATIN",)),
+            ),
         ),
         tmp_path / "full",
     )

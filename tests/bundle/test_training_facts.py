@@ -7,7 +7,8 @@ import pytest
 
 from sightline.bundle import load, save
 from sightline.bundle.calibration import Bin, Calibration
-from sightline.bundle.training_facts import MAX_TEXT_LENGTH, TrainingFacts
+from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.training_facts import MAX_TEXT_LENGTH, InputExample, TrainingFacts
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import ModelFileError
 
@@ -20,6 +21,8 @@ FACTS = TrainingFacts(
     calibration=Calibration("close", DecodingSettings(beam_size=4), (Bin(-2.5, 40, 3), Bin(-0.5, 60, 50))),
     multi_sentence_share=0.25,
     max_source_tokens=60,
+    examples=(InputExample("a cat", to="de", reference="eine Katze"), InputExample("one", second="two")),
+    inputs=InputStatistics("AQ==", ("LATIN",), 0.25, 0.2),
 )
 
 
@@ -46,6 +49,9 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"calibration": {"criterion": "good", "decoding": {}, "bins": []}}, "'good' is not one of exact, close"),
         ({"multi_sentence_share": 1.5}, "multi_sentence_share must be between 0"),
         ({"max_source_tokens": 0}, "max_source_tokens must be between 1"),
+        ({"examples": [{"reference": "a"}]}, "entry"),
+        ({"examples": [{"text": "a" * (MAX_TEXT_LENGTH + 1)}]}, "a text has 2,001 characters"),
+        ({"inputs": {"seen_tokens": "?"}}, "seen_tokens is not base64"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

@@ -20,6 +20,12 @@ from sightline.studio import routes
 __all__ = ["browser", "every_tab"]
 
 
+def taking_pairs(classifier: Classifier) -> Classifier:
+    """Make a classifier take single texts and pairs, as folders of earlier versions do."""
+    config = dataclasses.replace(classifier.task_config, pair=None)
+    return Classifier(dataclasses.replace(classifier.bundle, task_config=config))
+
+
 @pytest.fixture(scope="session")
 def models(trained) -> dict[str, Pipeline]:
     """What the studio serves: ids and pipelines; those that are not trained have strong opinions of their own."""
@@ -29,7 +35,7 @@ def models(trained) -> dict[str, Pipeline]:
         "talk": sightline.load(trained("talk")),
         "gpt": sightline.load(trained("gpt")),
         "bert": sightline.load(trained("bert")),
-        "classes": sightline.load(trained("classes")),
+        "classes": taking_pairs(sightline.load(trained("classes"))),
         "tags": Classifier(classifier_bundle(per_word=True)),
     }
     for one in made.values():

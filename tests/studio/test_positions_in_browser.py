@@ -159,7 +159,7 @@ def test_saved_numbers_are_the_codes(tabs, models):
     with page.expect_download() as caught:
         page.locator("#encodings").get_by_role("button", name="Save as JSON").click()
     numbers = json.loads(caught.value.path().read_text())
-    np.testing.assert_allclose(numbers, position_encodings(models["gpt"], n=6), rtol=1e-4)
+    np.testing.assert_allclose(numbers["values"], position_encodings(models["gpt"], n=6), rtol=1e-4)
     with page.expect_download() as caught:
         page.locator("#encodings").get_by_role("button", name="Save as SVG").click()
     assert "<image" in caught.value.path().read_text()

@@ -4,11 +4,13 @@ import json
 import math
 import os
 import re
+import shutil
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
+import sightline
 from browser import FOLLOW, hash_of, saved, settle
 from sightline.runs.folder import pipeline_at
 from tracing.test_legibility_in_browser import CUT, MIN_CONTRAST, UNREADABLE
@@ -86,10 +88,33 @@ def test_legend_has_the_last_numbers_of_the_files(opened, run):
     (step, loss), (at, validation) = measured(run, "loss")[-1], measured(run, "validation_loss")[-1]
     tail = f"validation {short(validation)} at step {at}"
     assert legend(tab) == [
-        f"first{short(loss)} at step {step} · {tail}",
-        f"second{short(loss / 2)} at step {step} · {tail}",
+        f"firsttraining {short(loss)} at step {step} · {tail}",
+        f"secondtraining {short(loss / 2)} at step {step} · {tail}",
     ]
     assert legend(tab, 1)[0] == f"first{short(measured(run, 'bleu')[-1][1])} at step {at}"
+
+
+def test_two_kinds_of_loss_on_one_axis_are_told_apart(opened, run):
+    smoothing = json.loads((run / "run.json").read_text())["resolved"]["training"]["label_smoothing"]
+    said = opened().locator(".curves .note").all_text_contents()
+    assert "training loss" in said[0]
+    assert "validation loss" in said[0]
+    assert f"label smoothing ({smoothing})" in said[0]
+    assert said[1] == ""  # the other chart has one kind of numbers
+
+
+def test_the_run_of_the_model_is_chosen_first(tabs, run):
+    """The copy is as new, and comes first in the list by its name."""
+    copy_of(run, "zebra")
+    with served({"other": sightline.load(run.parent / "zebra"), "own": sightline.load(run)}, run.parent) as url:
+        for model, name in (("own", "first"), ("other", "zebra")):
+            tab = tabs(f"#/runs?model={model}", url=url)
+            tab.wait_for_selector(".curves-legend li b")
+            assert tab.locator(".runs-table input:checked").evaluate_all("(all) => all.map((one) => one.value)") == [
+                name
+            ]
+            assert tab.get_by_label("Run", exact=True).input_value() == name
+    shutil.rmtree(run.parent / "zebra")
 
 
 def test_curves_are_drawn_in_proportion_to_the_numbers(opened, run):
@@ -131,8 +156,8 @@ def test_pointing_says_the_numbers_of_all_runs_at_that_step(opened, run):
     for number, (step, loss) in enumerate(measured(run, "loss")):
         tab.mouse.move(box["x"] + points[number, 0], box["y"] + 90)
         first, second = legend(tab)
-        assert first.startswith(f"first{short(loss)} at step {step} ·")
-        assert second.startswith(f"second{short(loss / 2)} at step {step} ·")
+        assert first.startswith(f"firsttraining {short(loss)} at step {step} ·")
+        assert second.startswith(f"secondtraining {short(loss / 2)} at step {step} ·")
         assert tab.locator(".curves-cursor .hair").count() == 2  # in both pictures
 
 
@@ -143,7 +168,7 @@ def test_keys_walk_along_the_curve_and_zoom(opened, run):
     tab.keyboard.press("ArrowLeft")
     for step, loss in losses[-2::-1]:
         tab.keyboard.press("ArrowLeft")
-        assert legend(tab)[0].startswith(f"first{short(loss)} at step {step} ")
+        assert legend(tab)[0].startswith(f"firsttraining {short(loss)} at step {step} ")
     tab.keyboard.press("+")
     assert len(drawn(tab, 0, 0)) < len(losses)
     tab.keyboard.press("Escape")

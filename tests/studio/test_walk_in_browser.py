@@ -122,6 +122,34 @@ def test_every_matrix_and_every_sum_is_the_traces(tabs, models, name):
     check_code(walk)
 
 
+FORMULAS = """() => Object.fromEntries([...document.querySelectorAll(".stage")].map((stage) => {
+  const text = (selector) => stage.querySelector(selector).textContent;
+  return [stage.dataset.stage, [text(".formula"), text(".stage-text p")]];
+}))"""
+
+
+def test_formulas_have_the_biases_that_their_sums_include(tabs, models, other_models, other_url):
+    own = Walk(tabs, models, "gpt").page.evaluate(FORMULAS)
+    assert models["gpt"].model.config.bias
+    assert own["decoder.self_attention.qkv"][0] == "q = x W_Q + b_Q\nk = x W_K + b_K\nv = x W_V + b_V"
+    assert own["decoder.self_attention.output"][0] == "output = merged W_O + b_O"
+    assert own["decoder.feed_forward.hidden"][0].startswith("a = x W₁ + b₁\n")
+    assert own["decoder.feed_forward.output"][0] == "output = hidden W₂ + b₂"
+    bare = tabs("#/walk?model=rotary&text=the+cat", url=other_url)
+    bare.wait_for_selector(".stage.drawn")
+    others = bare.evaluate(FORMULAS)
+    assert others["decoder.self_attention.qkv"][0] == "q = x W_Q\nk = x W_K\nv = x W_V"
+    assert others["decoder.feed_forward.hidden"][0].startswith("a = x W₁\ngate = x W_g\n")
+    assert others["decoder.self_attention.norm"][0] == "norm(x) = x ÷ root mean square · gain"
+
+
+@pytest.mark.parametrize(("name", "tower", "is_said"), [("gpt", "decoder", False), ("phrases", "encoder", True)])
+def test_only_codes_that_are_not_learned_are_said_to_be_similar_nearby(tabs, models, name, tower, is_said):
+    assert (models[name].model.config.positions == "learned") != is_said
+    told = Walk(tabs, models, name).page.evaluate(FORMULAS)[f"{tower}.embedding.positions"][1]
+    assert ("Nearby positions have similar encodings" in told) == is_said
+
+
 @pytest.mark.parametrize("name", ["classes", "tags"])
 def test_the_probabilities_of_classes_are_the_traces(tabs, models, name):
     walk = Walk(tabs, models, name)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from xml.etree import ElementTree
 
 import httpx
 import numpy as np
@@ -43,20 +44,19 @@ def saved(tab, section):
     return json.loads(numbers)
 
 
-EXAMPLES = {
-    "phrases": ("March 14, 2026", {"to": "de", "beam_size": 4}),
-    "one-way": ("Good morning", {"beam_size": 4}),
-    "talk": ("Hi how are you", {"beam_size": 4}),
-    "gpt": ("Once", {"beam_size": 1, "do_sample": False, "max_new_tokens": 20}),
-    "bert": ("The [MASK] dog", {}),
-    "classes": ("What a day", {}),
-    "tags": ("What a day", {}),
+OPTIONS = {
+    "phrases": {"beam_size": 4},
+    "one-way": {"beam_size": 4},
+    "talk": {"beam_size": 4},
+    "gpt": {"beam_size": 1, "do_sample": False, "max_new_tokens": 20},
 }
+"""How the page asks a model that generates text."""
 
 
-def test_every_kind_of_model_shows_an_example_at_once(tab, models):
-    assert set(EXAMPLES) == set(models)
-    for name, (text, settings) in EXAMPLES.items():
+def test_every_kind_of_model_shows_an_example_at_once(tab, models, http):
+    for card in http.get("/v1/models").json()["data"]:
+        name, text = card["id"], card["example"]["text"]
+        settings = {**OPTIONS.get(name, {}), **({"to": card["example"]["to"]} if card["example"]["to"] else {})}
         tab.get_by_label("Model", exact=True).select_option(name)
         tab.wait_for_function("name => document.title.includes(name)", arg=f" {name} ")
         tab.wait_for_selector(READY)
@@ -187,17 +187,32 @@ def test_a_link_restores_everything(tabs, models):
     assert tab.locator(".ablated-heads").inner_text().startswith("Encoder self-attention, layer 0, head 1")
 
 
-def test_what_is_refused_is_said_beside_the_field_and_what_was_shown_stays(tabs):
+def test_what_is_refused_is_said_beside_the_field_and_what_another_text_gave_is_gone(tabs):
     tab = opened(tabs, PHRASES)
-    before = tab.locator(".model-output").inner_text()
     tab.get_by_label("Text to translate").fill("")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("form ~ .problem:not(:empty)")
     assert "the text is empty" in tab.locator(".problem").inner_text()
-    assert tab.locator(".model-output").inner_text() == before
+    assert not tab.locator(".watch").is_visible()
     tab.get_by_label("Text to translate").fill("the dog")
     tab.keyboard.press("Enter")
     tab.wait_for_selector(".problem", state="hidden")
+    tab.wait_for_selector(".model-output")
+
+
+def test_a_saved_file_says_what_it_shows_of_which_model_and_text(tabs):
+    tab = opened(tabs, f"{PHRASES}&heads={HEAD}.1")
+    tab.locator(".lines-view .save > button").last.click()
+    name, picture = file_of(tab, tab.locator(".lines-view [aria-label='Save as SVG']").click)
+    assert name == "sightline-phrases-decoder.cross-attention-head-1.1-March-14-2026.svg"
+    root = ElementTree.fromstring(picture)  # noqa: S314 (our own)
+    said = "Cross-attention, layer 1, head 1 · phrases · “March 14, 2026” · Sightline"
+    assert root.find("{*}title").text.endswith(said)
+    assert [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")][-1].endswith("Sightline")
+    kept = json.loads(file_of(tab, tab.locator(".lines-view [aria-label='Save as JSON']").click)[1])
+    assert (kept["model"], kept["text"]) == ("phrases", "March 14, 2026")
+    assert kept["title"]
+    assert len(kept["weights"]) > 1
 
 
 def test_a_new_request_ends_the_one_before(tabs):
@@ -238,7 +253,9 @@ def test_the_steps_play_by_themselves_unless_motion_is_not_wanted(tabs):
 
 
 def test_a_large_model_is_measured_head_by_head_only_when_asked_to(tabs, models):
-    tab = opened(tabs, "#/watch?model=bert", fresh=True)  # any other first, so that the cards can be changed
+    tab = opened(
+        tabs, "#/watch?model=bert&text=the+cat", fresh=True
+    )  # any other first, so that the cards can be changed
     tab.route("**/v1/models", lambda route: route.fulfill(json=larger(route.fetch().json())))
     tab.goto(tab.evaluate("location.href").replace("bert", "one-way"))
     tab.reload()

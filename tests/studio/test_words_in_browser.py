@@ -93,6 +93,19 @@ def test_a_word_that_is_in_no_list_can_be_found(tabs, models):
     assert "Katze" in {name["text"] for name in page.evaluate(NAMES)}
 
 
+def test_a_word_that_is_in_no_list_is_not_shown_as_known(tabs, models):
+    page = opened(tabs, "model=bert&word=Katze")
+    listed(page)
+    said = page.locator(".words .warning").inner_text()
+    assert "is not in the model's word list" in said
+    assert f"its {len('Katze')} tokens" in said  # letter by letter: no token has more of it
+    page.get_by_label("Search for a word").fill("cat")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Nearest to “\u2068cat\u2069”")
+    assert page.locator(".words .warning").count() == 0
+    assert "Katze" not in {name["text"] for name in page.evaluate(NAMES)}  # nor left behind on the map
+
+
 def test_a_click_chooses_the_word_that_is_there(tabs, http):
     page = opened(tabs, "model=bert")
     told = http.post("/studio-api/words", json={"model": "bert"}).json()

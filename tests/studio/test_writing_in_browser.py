@@ -71,6 +71,22 @@ def test_views_are_offered_to_models_that_can_do_it(tabs, models):
         assert {"Positions", "Words"} <= set(offered)
 
 
+def test_the_focus_is_never_lost(tabs, letters_url):
+    """What had it may vanish or be disabled by its own click: then the text has it."""
+    page = opened(tabs, letters_url, "&probabilities=1")
+    area = page.locator(".write textarea")
+    focused = "document.activeElement.localName"
+    page.locator(".others .pick").first.click()  # an alternative: the list of them goes
+    until(page, lambda: story(page) != TEXT)
+    assert page.evaluate(focused) == "textarea"
+    page.get_by_role("button", name="Undo").click()  # there is nothing more to undo
+    until(page, lambda: story(page) == TEXT)
+    assert page.evaluate(focused) == "textarea"
+    area.blur()
+    page.get_by_role("button", name="Redo").click()
+    assert page.evaluate(focused) == "textarea"
+
+
 def test_going_on_writes_what_the_interface_answers(tabs, letters_url):
     page = opened(tabs, letters_url)
     page.get_by_role("button", name="Continue").click()

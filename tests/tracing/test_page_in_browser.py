@@ -96,6 +96,20 @@ def opened(alone, tmp_path):
         assert len(one.asked) == 1
 
 
+def test_a_long_matrix_stays_in_its_place(opened):
+    """One cell is a pixel at least: what is wider than the page scrolls, and paints over nothing."""
+    shown = opened(drawn_trace(400), width=390, address="#picture=matrix")
+    frame = shown.page.locator("#attention .matrix")
+    inner, outer = frame.evaluate("(one) => [one.scrollWidth, one.clientWidth]")
+    assert inner > outer
+    assert frame.evaluate("(one) => getComputedStyle(one).overflowX") == "auto"
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    frame.focus()
+    for _ in range(2):
+        shown.page.keyboard.press("ArrowLeft")
+    assert shown.count("#attention .readout .query") == 1
+
+
 def short(number: float) -> str:
     """Three significant digits, written independently of text.js."""
     if number == 0:

@@ -8,10 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sightline.bundle.calibration import Calibration
+from sightline.bundle.input_statistics import InputStatistics
 from sightline.config import Checks
 
 MAX_TEXTS = 1_000
 MAX_TEXT_LENGTH = 2_000
+
+
+@dataclass(frozen=True)
+class InputExample:
+    """An input of the validation set, as a request gives it."""
+
+    text: str
+    second: str | None = None
+    """The second text of a pair."""
+    to: str | None = None
+    """The target language, where the model has several."""
+    reference: str = ""
+    """What the validation set says is right."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +47,16 @@ class TrainingFacts:
     """Share of the training sources that have several sentences."""
     max_source_tokens: int | None = None
     """Length that all but one in a thousand training sources keep to, in tokens with their language tag."""
+    examples: tuple[InputExample, ...] = ()
+    """A few inputs of the validation set, for people to try."""
+    inputs: InputStatistics | None = None
+    """What inputs looked like, to notice one that is unlike them."""
 
     def __post_init__(self) -> None:
         checks = Checks()
         checks.types_of(self)
-        texts = (*self.files, *self.scores)
+        parts = [part for one in self.examples for part in (one.text, one.second, one.to, one.reference) if part]
+        texts = (*self.files, *self.scores, *parts)
         checks.that(len(texts) <= MAX_TEXTS, f"{len(texts):,} texts are more than {MAX_TEXTS:,}")
         length = max(map(len, texts), default=0)
         checks.that(length <= MAX_TEXT_LENGTH, f"a text has {length:,} characters, more than {MAX_TEXT_LENGTH:,}")

@@ -1,5 +1,6 @@
 """The base of all pipelines, and what several of them need: batches, settings with overrides, texts for traces."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sightline.bundle import Bundle, TaskConfig
+from sightline.bundle.input_statistics import KnownWords, UnfamiliarInput, find_unfamiliar
 from sightline.config import from_mapping, to_mapping
 from sightline.data.datasets.batch import pad
 from sightline.data.tokenizers import Tokenizer
@@ -139,6 +141,11 @@ class Pipeline:
         """Maximum input length in tokens; None for no limit."""
         self._words = WordList(bundle.words, bundle.tokenizer)
 
+    @functools.cached_property
+    def _known_words(self) -> KnownWords | None:
+        statistics = self.bundle.training.inputs
+        return KnownWords.of(self.tokenizer, self.bundle.words, statistics) if statistics else None
+
     @classmethod
     def supports(cls, model: Model) -> bool:
         """Tell whether this kind of pipeline can use a model."""
@@ -180,6 +187,13 @@ class Pipeline:
     def neighbors(self, word: str, *, n: int = 10) -> list[Neighbor]:
         """Return the words of the model's list with the highest cosine similarity to this word."""
         return self._words.nearest(word, self.embedding_weight.detach(), n=n)
+
+    def find_unfamiliar(self, text: str) -> UnfamiliarInput | None:
+        """Return why a text is unlike anything the model was trained to read.
+
+        None if it is like the validation inputs, or if the model folder does not say what they looked like.
+        """
+        return find_unfamiliar(text, self._known_words) if self._known_words else None
 
     def trace(self, text: str, **options: Any) -> Trace:
         """Trace the model on a text, value by value; `options` are those of `tracing.TraceOptions`."""

@@ -3,19 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.examples import Examples
 from sightline.data.datasets.splits import MIN_VALIDATION
-from sightline.data.sentences import split_sentences
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
+from sightline.runs.training_facts import training_file_names
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
@@ -188,45 +185,6 @@ def card_sections(
         lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
         sections["Samples"] = "\n".join(f"- `{a}` → `{b}` (reference: `{c}`)" for a, b, c in lines)
     return sections
-
-
-def training_file_names(examples: Examples) -> tuple[str, ...]:
-    """Return short names of the training files."""
-    return examples.data.describe_files("train")
-
-
-def collect_training_facts(examples: Examples, scores: Mapping[str, Metric]) -> TrainingFacts:
-    """Return what the model folder records about the run, for programs."""
-    return TrainingFacts(
-        files=training_file_names(examples),
-        n_examples=int(examples.train.selected.sum()),
-        n_validation=int(examples.valid.selected.sum()),
-        scores={
-            name: float(value)
-            for name, value in scores.items()
-            if isinstance(value, int | float) and math.isfinite(value)
-        },
-        **measure_sources(examples),
-    )
-
-
-MAX_MEASURED_SOURCES = 2_000
-"""Training sources in which sentences are counted, evenly spread over the corpus."""
-
-
-def measure_sources(examples: Examples) -> dict[str, Any]:
-    """Return how long the sources of pairs are and how many have several sentences; nothing for other examples."""
-    dataset, numbers = examples.train.dataset, np.flatnonzero(examples.train.selected)
-    if dataset.columns < 2 or examples.labels or not len(numbers):
-        return {}
-    tokenizer, n_tags = examples.tokenizers.source, 1 if examples.data.languages else 0
-    some = numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_MEASURED_SOURCES)).astype(np.int64)]
-    texts = tokenizer.decode_batch([ids.tolist()[n_tags:] for ids in dataset.sequences(some)])
-    lengths = dataset.lengths[numbers, 0]
-    return {
-        "multi_sentence_share": sum(len(split_sentences(text)) > 1 for text in texts) / len(texts),
-        "max_source_tokens": max(1, int(np.quantile(lengths, 0.999, method="higher"))),
-    }
 
 
 def capitalize(text: str) -> str:

@@ -1,6 +1,7 @@
 """Prepare everything the loop needs from a recipe: corpora, tokenizers, model, settings, batches, validation."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from sightline import bundle
 from sightline.bundle import Bundle
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.data.corpora.builtin import resolve_builtin
 from sightline.data.corpora.records import Labels
 from sightline.data.corpora.settings import DataSettings
@@ -25,6 +27,7 @@ from sightline.runs.autosize import build_model_config, choose_batch_tokens, res
 from sightline.runs.examples import open_examples, open_tokenizers
 from sightline.runs.folder import encoded_folder, initial_snapshot
 from sightline.runs.recipe import Recipe
+from sightline.runs.training_facts import collect_data_facts
 from sightline.runs.validation import FoldScores, Validator
 from sightline.runtime import seed_everything
 from sightline.storage import wait_for_lock
@@ -56,6 +59,11 @@ class PreparedRun:
     """Randomly initialized weights: with init_from, only those that the other model lacks."""
     unused_settings: list[str]
     """Settings of the recipe that the init_from model decides otherwise, as section.key."""
+
+    @cached_property
+    def data_facts(self) -> TrainingFacts:
+        """What the model folder records about the data, collected once."""
+        return collect_data_facts(self.examples, self.validator.inputs())
 
 
 def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: torch.device) -> PreparedRun:

@@ -19,7 +19,6 @@ from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
 from sightline.runs.folds import collect_fold_scores, final_recipe, fold_recipes, has_folds, is_finished
 from sightline.runs.messages import (
     card_sections,
-    collect_training_facts,
     log_estimate,
     log_introduction,
     log_summary,
@@ -46,6 +45,7 @@ from sightline.runs.run_record import (
     write_plans,
     write_run_record,
 )
+from sightline.runs.training_facts import keep_finite
 from sightline.runs.validation import FoldScores
 from sightline.runtime import StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
@@ -404,7 +404,7 @@ def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores:
     """Save the current model with its card."""
     step = run.state.progress.step
     sections = card_sections(run, scores, result.samples, step=step)
-    facts = replace(collect_training_facts(run.examples, scores), step=step)
+    facts = replace(run.data_facts, scores=keep_finite(scores), step=step)
     saved = replace(run.bundle, card=build_card(run, run.state.model, sections), training=facts)
     bundle.save(saved, folder / MODEL)
 
@@ -434,7 +434,7 @@ def score_saved_model(run: PreparedRun, folder: Path, *, final: bool) -> tuple[i
     if final and (found := run.validator.final(saved)):
         scores |= found.scores
         sections = card_sections(run, scores, found.samples, step=step)
-        facts = replace(collect_training_facts(run.examples, scores), step=step, calibration=found.calibration)
+        facts = replace(run.data_facts, scores=keep_finite(scores), step=step, calibration=found.calibration)
         card = build_card(run, saved.model, sections)
         bundle.save(replace(saved, card=card, training=facts), folder / MODEL)
     return step, scores

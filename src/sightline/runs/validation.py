@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sightline.bundle import Bundle
+from sightline.bundle.training_facts import InputExample
 from sightline.data.datasets.batch_source import BatchSource
 from sightline.data.datasets.examples import Examples
 from sightline.model import Model
@@ -14,6 +15,9 @@ from sightline.tasks import Task, pipeline_for
 from sightline.tasks.validation import FinalScores, Validation
 from sightline.training.metrics import VALIDATION_LOSS, ValidationResult
 from sightline.training.objective import Objective
+
+MAX_INPUTS = 2_000
+"""Inputs of the validation set that are looked at, to know what is usual."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,11 @@ class Validator:
         """Score the saved model once more at the end of the run, if its task asks for that."""
         validation = Validation(pipeline_for(bundle), self.examples, math.nan, {}, self.seed)
         return self.task.score_final(validation, bundle.generation)
+
+    def inputs(self) -> list[InputExample]:
+        """Return inputs of the validation set as people give them, the same ones at every call."""
+        validation = Validation(pipeline_for(self.bundle), self.examples, math.nan, {}, self.seed)
+        return list(self.task.validation_inputs(validation, MAX_INPUTS))
 
 
 SPREAD = "_spread"
@@ -60,6 +69,10 @@ class FoldScores:
     def final(self, bundle: Bundle) -> FinalScores | None:  # noqa: ARG002
         """Return nothing: there is nothing to score the final model on."""
         return None
+
+    def inputs(self) -> list[InputExample]:
+        """Return nothing: the final model has learned every example."""
+        return []
 
     def describe(self) -> str:
         """Return the scores with their spread."""

@@ -13,6 +13,7 @@ In `static/`:
     index.html, studio.css     the page                           studio.js       the header, the list of views
     api.js                     requests, streams, the API key     url_state.js    the URL: `#/watch?model=demo&text=…`
     inputs.js                  inputs besides a text, undo        view_parts.js   parts shared by several views
+    model_card.js              what a model is, examples to try, the note on an unfamiliar input
     watch/                     Watch: `layout` of the views, `ablation` of heads
     walk/                      Walk through: `stages` and those of a `layer`, their `activations`, `formulas` and
                                `panel`s; `navigation`
@@ -26,14 +27,15 @@ are there before it is mounted. Following a link removes the view and mounts it 
 sets in the URL do not. `app` has
 
     model                   the card of the selected model, from GET /v1/models; `models` has all. It has an `example`,
-                            whether the model `generates` text, and the `view` of its task: `tab` (the view made for
-                            it), `label` and `verb` of a form, `extra_input` ("turns", "pair" or null), `beam` and
-                            `asks_length`
+                            `examples` of its validation set, what there is to say `about` it, whether the model
+                            `generates` text, and the `view` of its task: `tab` (the view made for it), `label`
+                            and `verb` of a form, `extra_input` ("turns", "pair" or null), `beam` and `asks_length`
     fetchJson(path, body)   POST (GET without a body) and return the JSON response; errors are thrown with the server's
                             message and `code`. `fetchBytes` returns an ArrayBuffer, `stream` yields the events of a
                             stream
     params                  the URL parameters of this view, so that a link restores it: `get(name)`,
-                            `set({name: value})`; null removes
+                            `set({name: value})`; null removes. `go` does the same for what a user selects, so that
+                            Back returns to what was there before
     themed(store)           keeps the `palette` of a store of the drawing modules up to date with the theme; returns a
                             function that stops this
 

@@ -133,7 +133,8 @@ RUNS_ENABLED = "export const hasRuns = true;\n"
 def router(submitter: Submitter, root: Path) -> Router:
     """Return the routes of the view of runs."""
     routes = Router(include_in_schema=False)
-    table, timelapse = RunsTable(root), Timelapse()
+    served = {name: model.folder for name, model in submitter.models.models.items() if model.folder is not None}
+    table, timelapse = RunsTable(root, models=served), Timelapse()
 
     @routes.get("/studio/runs_enabled.js")
     async def enabled() -> Response:

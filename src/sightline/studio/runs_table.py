@@ -47,8 +47,10 @@ class RunRecord:
 class RunsTable:
     """The runs of one folder, which may be a run itself. Thread-safe."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, models: Mapping[str, Path] | None = None) -> None:
+        """`models` are the folders of the server's models by id: a run tells which of them it trained."""
         self.root = root.resolve()
+        self._models = {name: folder.resolve() for name, folder in (models or {}).items()}
         self._folders: dict[str, Path] = {}
         """Ids stay with their folders while the server runs."""
         self._records: dict[Path, RunRecord] = {}
@@ -120,6 +122,7 @@ class RunsTable:
     def _card(self, name: str, folder: Path) -> dict[str, object]:
         entries = self._run_record(folder)
         resolved, outcome = get_object(entries, "resolved"), get_object(entries, "outcome")
+        smoothing = get_object(resolved, "training").get("label_smoothing")
         began, languages = entries.get("began"), read_languages(resolved)
         task = TASKS.get(short_text(resolved.get("task")))
         scores = {str(key)[:60]: json_value(value) for key, value in list(get_object(outcome, "scores").items())[:20]}
@@ -127,6 +130,8 @@ class RunsTable:
         return {
             "id": name,
             "name": short_text(folder.name, 120),
+            "models": [model for model, path in self._models.items() if path.is_relative_to(folder.resolve())],
+            "label_smoothing": smoothing if isinstance(smoothing, int | float) and 0 < smoothing < 1 else 0,
             "task": short_text(resolved.get("task")),
             "generates": task is not None and task.generates,
             "example": find_example(task, languages),

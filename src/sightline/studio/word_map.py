@@ -68,6 +68,8 @@ class Neighbors(BaseModel):
     """A word and its nearest neighbors."""
 
     word: str
+    known: bool = Field(description="Whether the word is in the list; else its vector only comes from its tokens.")
+    tokens: list[str] = Field(description="The tokens of the word, whose mean embedding is its vector.")
     x: float
     y: float
     neighbors: list[Neighbor]
@@ -129,16 +131,17 @@ class WordMap:
         cosines, distances = (np.concatenate(one) for one in zip(*found, strict=True))
         order = np.argsort(-cosines if self.measure == "cosine" else distances, kind="stable")
         best = [int(index) for index in order[: n + 1] if self.list.words[index] != word][:n]
-        flat = self.pca(
-            self.vectors([self.list.encode_words([word])[0], *(self.list.word_ids[index] for index in best)])
-        )
+        [ids] = self.list.encode_words([word])
+        flat = self.pca(self.vectors([ids, *(self.list.word_ids[index] for index in best)]))
         near = [
             Neighbor(
                 word=self.list.words[index], cosine=float(cosines[index]), distance=float(distances[index]), x=x, y=y
             )
             for index, (x, y) in zip(best, flat[1:].tolist(), strict=True)
         ]
-        return Neighbors(word=word, x=float(flat[0, 0]), y=float(flat[0, 1]), neighbors=near)
+        tokens = [self.pipeline.tokenizer.token_text(id_) for id_ in ids]
+        [(x, y), *_] = flat.tolist()
+        return Neighbors(word=word, known=word in self.list.words, tokens=tokens, x=x, y=y, neighbors=near)
 
 
 @dataclass(frozen=True)

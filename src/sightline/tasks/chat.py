@@ -1,9 +1,11 @@
 """Chat: the last turns of a dialogue in, a reply out."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import InputExample
 from sightline.tasks.pairs import PairTask, sample_pairs
 from sightline.tasks.task import EvaluationOptions, RequestField, StudioView, TaskSettings
 from sightline.tasks.validation import N_SAMPLES
@@ -54,6 +56,10 @@ class Chat(PairTask):
         ]
         score = ("perplexity", exponential(validation.loss))
         return ValidationResult(validation.loss, score, False, validation.tallies, tuple(samples))
+
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield the messages that begin a conversation: others need their earlier turns."""
+        return (one for one in super().validation_inputs(validation, n) if "\n" not in one.text)
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score the replies of dialogues by perplexity, those of pairs by BLEU and chrF."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import InputExample
 from sightline.errors import InputError
 from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES, FinalScores
@@ -53,7 +54,8 @@ class Classification(Task):
     def describe(self, task_config: TaskConfig | None) -> str:
         """Return what is classified, and the first classes."""
         labels = task_config.labels if task_config else ()
-        what = "the words of a sentence" if task_config and task_config.per_word else "texts"
+        what = "pairs of texts" if task_config and task_config.pair else "texts"
+        what = "the words of a sentence" if task_config and task_config.per_word else what
         listed = ", ".join(labels[:N_LABELS_SHOWN]) + (", …" if len(labels) > N_LABELS_SHOWN else "")
         return f"classifies {what}" + (f" into {len(labels):,} classes: {listed}" if labels else "")
 
@@ -150,6 +152,18 @@ class Classification(Task):
             return None
         return f"the model learns from {n_examples:,} examples only, starting from nothing: {PRETRAIN}"
 
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield texts, or pairs of them, with their labels; for a classifier of words, sentences."""
+        examples = validation.examples
+        tokenizer, labels, dataset = examples.tokenizers.source, examples.labels, examples.valid.dataset
+        if examples.data.label_level == "token":
+            yield from super().validation_inputs(validation, n)
+            return
+        for number in validation.sample(n):
+            texts = [tokenizer.decode(dataset.sequence(number, column).tolist()) for column in range(dataset.columns)]
+            reference = labels.names[int(dataset.labels[number])] if labels else ""
+            yield InputExample(texts[0], second=texts[1] if len(texts) > 1 else None, reference=reference)
+
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":  # noqa: ARG002
         """Score classes by accuracy and F1."""
         from sightline.evaluation.classification import evaluate_classifier
@@ -170,9 +184,14 @@ class Classification(Task):
             raise InputError("a pair is a list of two texts", option="pairs")
         return [(first, second) for first, second in pairs], {}
 
+    def example(self, pipeline: Any) -> dict[str, Any]:
+        """Return a text, or a pair of texts."""
+        return {"text": "A dog runs.", "second": "An animal moves."} if pipeline.pair else super().example(pipeline)
+
     def example_request(self, pipeline: Any) -> dict[str, Any]:
         """Return a request with a text, or a pair of texts."""
-        return {"pairs": [["A dog runs.", "An animal moves."]]} if pipeline.pair else super().example_request(pipeline)
+        example = self.example(pipeline)
+        return {"pairs": [[example["text"], example["second"]]]} if pipeline.pair else {"input": example["text"]}
 
     def next_command(self, folder: Path, task_config: TaskConfig) -> str:
         """Return the command that classifies a text, or a pair of texts."""
@@ -229,12 +248,9 @@ def classify_samples(validation: "Validation") -> "Iterator[Sample]":
     """Yield the classes of some texts of the validation set."""
     from sightline.training.report import Sample
 
-    examples = validation.examples
-    if examples.data.label_level == "token":
+    if validation.examples.data.label_level == "token":
         return
-    tokenizer, labels, dataset = examples.tokenizers.source, examples.labels, examples.valid.dataset
-    for number in validation.sample(N_SAMPLES):
-        texts = [tokenizer.decode(dataset.sequence(number, column).tolist()) for column in range(dataset.columns)]
-        found = validation.pipeline.classify([texts[0] if len(texts) == 1 else (texts[0], texts[1])], truncate=True)[0]
-        reference = labels.names[int(dataset.labels[number])] if labels else ""
-        yield Sample(" | ".join(texts), f"{found.label} ({found.probability:.0%})", reference)
+    for one in Classification().validation_inputs(validation, N_SAMPLES):
+        texts = [one.text] if one.second is None else [one.text, one.second]
+        found = validation.pipeline.classify([texts[0] if len(texts) == 1 else tuple(texts)], truncate=True)[0]
+        yield Sample(" | ".join(texts), f"{found.label} ({found.probability:.0%})", one.reference)

@@ -1,7 +1,9 @@
 """Language modeling: predict each next token of running text; a prompt in, its continuation out."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from sightline.bundle.training_facts import InputExample
 from sightline.tasks.task import TEXTS, BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import SAMPLE_TOKENS
 
@@ -66,16 +68,21 @@ class LanguageModel(Task):
         from sightline.training.metrics import ValidationResult
         from sightline.training.report import Sample
 
-        tokenizer, samples = validation.examples.tokenizers.source, []
-        for ids in validation.sample_texts(1):
-            at = len(ids) // 3
-            prompt, rest = tokenizer.decode(ids[:at]), tokenizer.decode(ids[at:])
+        samples = []
+        for one in self.validation_inputs(validation, 1):
             output = validation.pipeline.generate(
-                prompt, max_new_tokens=SAMPLE_TOKENS, temperature=0.8, seed=validation.seed
+                one.text, max_new_tokens=SAMPLE_TOKENS, temperature=0.8, seed=validation.seed
             )
-            samples.append(Sample(prompt, str(output), rest))
+            samples.append(Sample(one.text, str(output), one.reference))
         score = ("perplexity", exponential(validation.loss))
         return ValidationResult(validation.loss, score, False, validation.tallies, tuple(samples))
+
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield the first third of texts, with the rest."""
+        tokenizer = validation.examples.tokenizers.source
+        for ids in validation.sample_texts(n):
+            at = len(ids) // 3
+            yield InputExample(tokenizer.decode(ids[:at]), reference=tokenizer.decode(ids[at:]))
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score documents by perplexity and bits per character."""

@@ -1,10 +1,11 @@
 """Masked language modeling, with next sentence prediction (Devlin et al. 2019): a text with [MASK] in, words out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import InputExample
 from sightline.errors import InputError, SettingsError
 from sightline.tasks.task import TEXTS, BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES
@@ -118,24 +119,30 @@ class MaskedLanguageModel(Task):
     def validate(self, validation: "Validation") -> "ValidationResult":
         """Score by the perplexity of masked words; fill a mask in the middle of some texts as samples."""
         from sightline.evaluation.language_model import exponential
-        from sightline.pipelines.filler import MASK
         from sightline.training.metrics import ValidationResult
         from sightline.training.report import Sample
 
-        tokenizer, samples = validation.examples.tokenizers.source, []
-        for ids in validation.sample_texts(N_SAMPLES):
-            at = len(ids) // 2
-            before, hidden, after = (tokenizer.decode(part) for part in (ids[:at], ids[at : at + 1], ids[at + 1 :]))
-            if MASK in before + after:
-                continue  # the text itself contains the mask token
-            masked = f"{before}{MASK}{after}"
-            answers = [candidate.token.strip() for candidate in validation.pipeline.fill(masked, n=3)[0].candidates]
-            samples.append(Sample(masked, " | ".join(answers), hidden.strip()))
+        samples = []
+        for one in self.validation_inputs(validation, N_SAMPLES):
+            answers = [candidate.token.strip() for candidate in validation.pipeline.fill(one.text, n=3)[0].candidates]
+            samples.append(Sample(one.text, " | ".join(answers), one.reference))
         words = validation.tallies.get("words_loss", validation.loss)
         others = {
             name: 100 * value if name.endswith("accuracy") else value for name, value in validation.tallies.items()
         }
         return ValidationResult(validation.loss, ("perplexity", exponential(words)), False, others, tuple(samples))
+
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield lines with a mask."""
+        from sightline.pipelines.filler import MASK
+
+        tokenizer = validation.examples.tokenizers.source
+        for ids in validation.sample_texts(n):
+            at = len(ids) // 2
+            before, hidden, after = (tokenizer.decode(part) for part in (ids[:at], ids[at : at + 1], ids[at + 1 :]))
+            if MASK not in before + after:  # else the text itself contains the mask token
+                line = before.rpartition("\n")[2] + MASK + after.partition("\n")[0]
+                yield InputExample(line, reference=hidden.strip())
 
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score masked words, line by line."""

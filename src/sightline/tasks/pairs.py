@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sightline.bundle.training_facts import InputExample
 from sightline.errors import SettingsError
 from sightline.tasks.task import BatchPlan, Task, TaskSettings
 
@@ -41,6 +42,11 @@ class PairTask(Task):
 
         source, target = plan.tokenizers.source, plan.tokenizers.output
         return PairBatchSource(plan.split.dataset, plan.examples, plan.rank_slice, source=source, target=target)
+
+    def validation_inputs(self, validation: "Validation", n: int) -> Iterator[InputExample]:
+        """Yield sources with their targets."""
+        for pair in sample_pairs(validation, n):
+            yield InputExample(pair.source, to=pair.language, reference=pair.target)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ Rows are plain data, lazy references (`module:name`) and methods that import wha
 server's front process or a command's help reads them without loading torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import InputExample
 from sightline.decoding.settings import FinishReason
 from sightline.errors import SettingsError
 
@@ -165,7 +166,7 @@ class Task:
     running_text: bool = False
     """Whether examples are blocks of running text."""
     reads_pairs: bool = False
-    """Whether an example is a source and a target."""
+    """Whether an example is a source and a target: the model is trained to read the source only."""
     evaluation_sets: tuple[str, ...] = ()
     """The test sets it can be scored on: options of `sightline evaluate`."""
     request: tuple[RequestField, ...] = (TEXTS,)
@@ -282,6 +283,12 @@ class Task:
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score a model on a test set, one of `evaluation_sets`."""
         raise NotImplementedError
+
+    def validation_inputs(self, validation: "Validation", n: int) -> "Iterator[InputExample]":
+        """Yield up to n inputs of the validation set, in the form in which people give them."""
+        tokenizer = validation.examples.tokenizers.source
+        for ids in validation.sample_texts(n):
+            yield InputExample(tokenizer.decode(ids))
 
     # Use
 

@@ -11,6 +11,8 @@ from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.encoded_dataset import EncodedDataset
 from sightline.data.tokenizers.tokenizer import Tokenizer
 
+SEQUENCES_PER_CHUNK = 100_000
+
 
 @dataclass(frozen=True)
 class Tokenizers:
@@ -55,6 +57,19 @@ class Split:
         lengths = self.dataset.lengths[self.selected]
         longest = 0 if running_text else int(lengths.sum(axis=1).max(initial=0))
         return DatasetSize(len(lengths), int(lengths.sum()), longest)
+
+    def find_ids(self, *, columns: int = 1) -> list[int]:
+        """Return all ids that occur in the first columns of the selected examples."""
+        dataset = self.dataset
+        wanted = np.repeat(self.selected, dataset.columns).reshape(-1, dataset.columns)
+        wanted[:, columns:] = False
+        seen = np.zeros(int(dataset.ids.max(initial=0)) + 1, dtype=np.bool_)
+        for start in range(0, wanted.size, SEQUENCES_PER_CHUNK):  # in chunks: the ids may not fit into memory
+            some = wanted.reshape(-1)[start : start + SEQUENCES_PER_CHUNK]
+            bounds = dataset.bounds[start : start + len(some) + 1]
+            seen[dataset.ids[bounds[0] : bounds[-1]][np.repeat(some, np.diff(bounds))]] = True
+        found: list[int] = np.flatnonzero(seen).tolist()
+        return found
 
 
 @dataclass(frozen=True)

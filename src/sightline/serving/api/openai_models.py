@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from sightline.serving.api.submit import NO_MODEL, Submitter, endpoint_of
+from sightline.serving.api.submit import NO_MODEL, Submitter, endpoint_of, join_texts, run_off_loop
 from sightline.serving.http.routing import Body, Router
 from sightline.tasks.registry import task_of
 from sightline.tasks.task import EXAMPLE, StudioView
@@ -20,7 +20,20 @@ class Example(BaseModel):
     """An example input."""
 
     text: str
+    second: str | None = Field(default=None, description="The second text of a pair.")
     to: str | None = Field(default=None, description="Translation: target language, if the model has several.")
+    reference: str = Field(default="", description="What the validation set says is right.")
+
+
+class About(BaseModel):
+    """What the model does and was trained on, as far as its folder says."""
+
+    does: str | None = Field(description="What a model of its task does, as in a sentence about it.")
+    files: list[str] = Field(description="Names of the training files.")
+    n_examples: int | None = Field(description="Number of training examples.")
+    n_validation: int | None = Field(description="Number of validation examples, which it was not trained on.")
+    scores: dict[str, float] = Field(description="Scores on the validation set.")
+    checks_inputs: bool = Field(description="Whether it is known what its inputs looked like: see `unfamiliar`.")
 
 
 class Code(BaseModel):
@@ -44,7 +57,9 @@ class ModelCard(BaseModel):
     languages: list[str] = Field(description="Target languages, if the model has several.")
     source_language: str | None = Field(description="Language of its sources, if it translates in one direction.")
     target_language: str | None = Field(description="Language of its targets, if it translates in one direction.")
+    about: About = Field(description="What the model does and was trained on.")
     example: Example = Field(description="An example input.")
+    examples: list[Example] = Field(description="Inputs of its validation set; empty if its folder has none.")
     code: Code = Field(description="Where the model is implemented.")
     generates: bool = Field(description="Whether the model generates text.")
     view: StudioView = Field(description="How the studio shows the model.")
@@ -55,6 +70,20 @@ class ModelList(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
+
+
+class UnfamiliarBody(Body):
+    """The input to check."""
+
+    input: str | list[str] = Field(description="A text, or the parts of one input.")
+
+
+class Unfamiliar(BaseModel):
+    """Whether an input is unlike anything the model was trained to read."""
+
+    note: str | None = Field(description="A sentence for people; null if the input is like the validation set.")
+    unseen_words: list[str] = Field(description="Words that the training inputs did not contain.")
+    n_words: int = Field(description="Words of the input.")
 
 
 def models_router(submitter: Submitter) -> Router:
@@ -69,12 +98,21 @@ def models_router(submitter: Submitter) -> Router:
     async def model(name: str) -> ModelCard:
         return build_card(name, submitter.models.get(name))
 
+    @routes.post("/v1/models/{name}/unfamiliar", summary="Tell whether an input is unlike the training data")
+    async def unfamiliar(name: str, body: UnfamiliarBody) -> Unfamiliar:
+        pipeline: Pipeline = submitter.models.get(name)
+        found = await run_off_loop(pipeline.find_unfamiliar, join_texts(body.input))
+        if found is None:
+            return Unfamiliar(note=None, unseen_words=[], n_words=0)
+        return Unfamiliar(note=found.note, unseen_words=list(found.unseen_words), n_words=found.n_words)
+
     return routes
 
 
 def build_card(name: str, model: "Pipeline") -> ModelCard:
     """Describe a model."""
-    task = task_of(model)
+    task, facts = task_of(model), model.bundle.training
+    examples = [Example(**vars(one)) for one in facts.examples]
     return ModelCard(
         id=name,
         task=model.task,
@@ -84,7 +122,16 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         languages=list(model.languages),
         source_language=model.task_config.source_language if model.task_config else None,
         target_language=model.task_config.target_language if model.task_config else None,
-        example=Example(**(task.example(model) if task else EXAMPLE)),
+        about=About(
+            does=task.describe(model.task_config) if task else None,
+            files=list(facts.files),
+            n_examples=facts.n_examples,
+            n_validation=facts.n_validation,
+            scores=dict(facts.scores),
+            checks_inputs=facts.inputs is not None,
+        ),
+        example=examples[0] if examples else Example(**(task.example(model) if task else EXAMPLE)),
+        examples=examples,
         code=find_code(type(model.model)),
         generates=model.generates,
         view=task.view if task else StudioView(),

@@ -5,10 +5,10 @@ import { button, element } from "/page/dom.js";
 
 const KINDS = { turns: earlierTurns, pair: secondText };
 
-/** Return the elements for the form (`within` it and `below` it) and `values()`, the parameters for the URL. */
+/** Return the elements for the form (`within` it and `below` it), `values()`, the parameters for the URL, and `other`, whose value is the second text. */
 export function extraInputs(model, params, submit) {
-  const { within = null, below = null, values } = KINDS[model.view.extra_input]?.(params, submit) ?? {};
-  return { within, below, values: () => ({ before: null, second: null, ...values?.() }) };
+  const { within = null, below = null, values, other = {} } = KINDS[model.view.extra_input]?.(model, params, submit) ?? {};
+  return { within, below, other, values: () => ({ before: null, second: null, ...values?.() }) };
 }
 
 /** Return the `input` of a request: the text, the turns of a conversation, or a pair. */
@@ -18,7 +18,7 @@ export function requestInput({ text, before, second }) {
 }
 
 /** Earlier turns, which the model reads too unless they are removed. */
-function earlierTurns(params, submit) {
+function earlierTurns(model, params, submit) {
   let turns = parseTurns(params.get("before"));
   if (turns.length === 0) return {};
   const node = element("p", { class: "earlier" }, "Earlier turns: ", ...turns.map((turn) => element("bdi", { class: "token" }, turn)),
@@ -41,11 +41,12 @@ export function parseTurns(text) {
 }
 
 /** The second text of a pair. */
-function secondText(params) {
-  if (params.get("second") === null) return {};
+function secondText(model, params) {
+  const first = params.get("second") ?? (params.get("text") === null ? model.example.second : null);
+  if (first === null && model.examples.every(({ second }) => second === null)) return {};
   const input = element("input", { type: "text", "aria-label": "Second text", placeholder: "Second text (optional)", autocomplete: "off", spellcheck: "false", dir: "auto" });
-  input.value = params.get("second");
-  return { within: input, values: () => ({ second: input.value === "" ? null : input.value }) };
+  input.value = first ?? "";
+  return { within: input, other: input, values: () => ({ second: input.value === "" ? null : input.value }) };
 }
 
 /** Keep the undo history of a text area; `changed(text)` is called for every new text. */

@@ -2,22 +2,24 @@
 
 import { button, element, fill } from "/page/dom.js";
 import { Store } from "/page/store.js";
+import { describeSource } from "/page/export.js";
 import { palette, systemTheme, themeButton } from "/page/theme.js";
 import { Scope } from "/page/view.js";
 import { fetchBytes, fetchJson, stream } from "./api.js";
+import { aboutModel } from "./model_card.js";
 import { hasRuns } from "./runs_enabled.js";
 import { current, link, urlParams } from "./url_state.js";
 
 const isMadeFor = (tab) => ({ view }) => view.tab === tab; // each task names the view made for it
 
-/** All views, in the order of the header, where they are, and the models that each supports; `styles` are folders whose stylesheets it uses instead of its own. */
+/** All views, in the order of the header, where they are, and the models that each supports; `reads` a text of the user; `styles` are folders whose stylesheets it uses instead of its own. */
 const views = [
-  { name: "watch", folder: "watch", title: "Watch", supports: () => true },
-  { name: "walk", folder: "walk", title: "Walk through", supports: () => true },
-  { name: "write", folder: "write", title: "Write", supports: isMadeFor("write") },
-  { name: "chat", folder: "write", title: "Chat", supports: isMadeFor("chat") },
-  { name: "fill", folder: "write", title: "Fill", supports: isMadeFor("fill") },
-  { name: "classify", folder: "write", title: "Classify", supports: isMadeFor("classify") },
+  { name: "watch", folder: "watch", title: "Watch", supports: () => true, reads: true },
+  { name: "walk", folder: "walk", title: "Walk through", supports: () => true, reads: true },
+  { name: "write", folder: "write", title: "Write", supports: isMadeFor("write"), reads: true },
+  { name: "chat", folder: "write", title: "Chat", supports: isMadeFor("chat"), reads: true },
+  { name: "fill", folder: "write", title: "Fill", supports: isMadeFor("fill"), reads: true },
+  { name: "classify", folder: "write", title: "Classify", supports: isMadeFor("classify"), reads: true },
   { name: "positions", folder: "positions", title: "Positions", supports: () => true },
   { name: "words", folder: "words", title: "Words", supports: () => true, styles: ["write", "positions"] },
   { name: "runs", folder: "runs", title: "Runs", supports: () => hasRuns, withoutModel: true },
@@ -25,12 +27,14 @@ const views = [
 
 const NO_MODEL = "There is no model yet: this server only shows training runs (see Runs). When a run has saved a model, start sightline serve with the folder of the run.";
 const host = document.getElementById("view");
+const about = document.getElementById("about");
 let remove = () => {};
 let latest = 0;
+let shown = null; // the model
 
 systemTheme();
 const theme = new Scope(new Store({ palette: palette() }));
-const choice = element("select", { "aria-label": "Model", hidden: true, on: { change: () => { location.hash = link(current().view, { model: choice.value }); } } });
+const choice = element("select", { "aria-label": "Model", hidden: true, on: { change: () => { location.hash = link(current().view, { ...given(), model: choice.value }); } } });
 const nav = element("nav", { "aria-label": "Views" });
 fill(document.getElementById("bar"), element("h1", {}, "Sightline"), choice, nav, element("div", { class: "tools" }, themeButton(theme)));
 document.querySelector(".skip").addEventListener("click", (event) => {
@@ -57,6 +61,10 @@ async function show(models) {
   remove();
   remove = () => {};
   document.title = [view.title, model?.id, "Sightline"].filter(Boolean).join(" · ");
+  shown = model;
+  describeSource(() => ({ view: view.title, model: model?.id ?? null, text: current().params.get("text") }));
+  about.hidden = !view.reads || model === null;
+  fill(about, ...(model === null ? [] : aboutModel(model)));
   choice.value = model?.id ?? "";
   drawLinks(model, available, view);
   if (model === null && !view.withoutModel) return fill(host, element("p", { class: "explanation" }, NO_MODEL));
@@ -79,10 +87,22 @@ function loadStyles(folder) {
   return sheets.get(folder);
 }
 
-/** Draw the links to the views; they keep the text and its extra inputs. */
+/** The input in the URL: the text, its extra inputs and the target language. */
+function input() {
+  const { params } = current();
+  return Object.fromEntries(["text", "before", "second", "to"].map((name) => [name, params.get(name)]).filter(([, value]) => value));
+}
+
+/** The input that another model is given too: what the user chose, not the first example of this model. */
+function given() {
+  const { text, second = null } = shown.example;
+  const found = input();
+  return found.text === text && (found.second ?? null) === second && !found.before ? {} : found;
+}
+
+/** Draw the links to the views; they keep the input. */
 function drawLinks(model, available, view) {
-  const given = ["text", "before", "second"].map((name) => [name, current().params.get(name)]);
-  const params = { ...(model === null ? {} : { model: model.id }), ...Object.fromEntries(given.filter(([, value]) => value)) };
+  const params = { ...(model === null ? {} : { model: model.id }), ...input() };
   const focused = nav.contains(document.activeElement);
   if (nav.children.length !== available.length) fill(nav, ...available.map(() => element("a")));
   available.forEach(({ name, title }, index) => {

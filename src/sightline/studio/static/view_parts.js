@@ -18,15 +18,27 @@ export function watchLink({ id }, params) {
   return element("a", { class: "inside", href: link("watch", { model: id, ...params }) }, "Show attention");
 }
 
-/** Create the error line of a view, and a function that runs something and shows its error there. */
-export function errorLine() {
+/** Do something that may remove or disable the focused element; if it does, focus another one instead of nothing. */
+export function keepFocus(act, otherwise) {
+  const focused = document.activeElement;
+  act();
+  if (focused !== document.body && (!focused.isConnected || focused.disabled)) otherwise.focus({ preventScroll: true });
+}
+
+/**
+ * Create the error line of a view, and a function that runs something and shows its error there; `clear` then removes the result of an
+ * earlier input.
+ */
+export function errorLine(clear = () => {}) {
   const problem = element("p", { class: "problem", role: "alert" });
   const attempt = async (act) => {
     problem.textContent = "";
     try {
       await act();
     } catch (error) {
-      if (error.name !== "AbortError") problem.textContent = error.message;
+      if (error.name === "AbortError") return;
+      problem.textContent = error.message;
+      clear();
     }
   };
   return { problem, attempt };

@@ -1,8 +1,10 @@
 // A view as a file: the save button, the picture as SVG or PNG, its numbers as JSON. What an element shows becomes a
 // self-contained SVG: boxes as rectangles, text as text, all styles as attributes. An element with a better representation
-// (a canvas that can redraw its cells and labels) has a method `toSvg`.
+// (a canvas that can redraw its cells and labels) has a method `toSvg`. Every file says what it shows, of which model and of
+// which text: in its name, and in a title and a source line or entries inside.
 
 import { button, element, svg } from "./dom.js";
+import { FAMILY, fontOf } from "./text.js";
 import { cssColor, interpolate } from "./theme.js";
 
 const MARGIN = 12;
@@ -13,24 +15,59 @@ const PLAIN = { "stroke-width": "1px", "stroke-dasharray": "none", "stroke-opaci
 const TEXT = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
 const PNG_SCALE = 2; // pixels per CSS pixel, unless the image would be too large for a browser
 const MAX_SIDE = 8192;
+const SOURCE_SIZE = 11; // of the source line
+const MIN_SOURCE_WIDTH = 360;
+const MAX_NAME = 40; // characters of a text in the name of a file
 const ruler = new OffscreenCanvas(1, 1).getContext("2d");
 
-/** Create the save button of a view; `data` returns the numbers it shows. */
+let findSource = () => ({});
+
+/** Set what saved files are of: `find()` returns {model, text}, either of which may be missing. */
+export function describeSource(find) {
+  findSource = find;
+}
+
+/** Create the save button of a view; `data` returns the numbers it shows, `name` may be a function that returns the name of what is shown now. */
 export function saveButton(name, node, data) {
+  const nameNow = () => (typeof name === "function" ? name() : name);
   const acts = {
-    SVG: () => file(`<?xml version="1.0" encoding="UTF-8"?>\n${svgText(toSvg(node))}\n`, "image/svg+xml"),
-    PNG: () => toPng(toSvg(node)),
-    JSON: () => file(`${JSON.stringify(data(), null, 1)}\n`, "application/json"),
+    SVG: (about) => file(`<?xml version="1.0" encoding="UTF-8"?>\n${svgText(toSvg(node, about))}\n`, "image/svg+xml"),
+    PNG: (about) => toPng(toSvg(node, about)),
+    JSON: (about) => file(`${JSON.stringify(withSource(data(), about), null, 1)}\n`, "application/json"),
   };
-  const choices = Object.entries(acts).map(([kind, make]) =>
-    button(kind, async () => download(await make(), `sightline-${name}.${kind.toLowerCase()}`), { class: "link", "aria-label": `Save as ${kind}` }),
-  );
+  const save = async (kind) => {
+    const { model = null, text = null } = findSource();
+    const about = { title: titleOf(node) ?? nameNow(), model, text };
+    download(await acts[kind](about), `${fileName(["sightline", model, nameNow(), text])}.${kind.toLowerCase()}`);
+  };
+  const choices = Object.keys(acts).map((kind) => button(kind, () => save(kind), { class: "link", "aria-label": `Save as ${kind}` }));
   const kinds = element("span", { class: "save-kinds", hidden: true }, ...choices);
   const opener = button("Save", () => {
     kinds.hidden = !kinds.hidden;
     opener.setAttribute("aria-expanded", String(!kinds.hidden));
   }, { class: "link", "aria-expanded": "false", title: "Save this view" });
   return element("div", { class: "save" }, kinds, opener);
+}
+
+/** The heading of what is saved. */
+function titleOf(node) {
+  return node.closest("section")?.querySelector("h2")?.textContent || null;
+}
+
+/** Join the parts of a file name that are there, in characters that every system allows. */
+function fileName(parts) {
+  const plain = (part) => part.normalize("NFC").replace(/[^\p{L}\p{M}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
+  return parts.filter(Boolean).map((part) => plain([...part].slice(0, MAX_NAME).join(""))).filter(Boolean).join("-");
+}
+
+/** Numbers with what they are of; a list becomes an entry. */
+function withSource(data, about) {
+  return { ...about, ...(Array.isArray(data) ? { values: data } : data) };
+}
+
+/** The sentence that names the source of a picture. */
+function sourceLine({ title, model, text }) {
+  return [title, model, text && `“${text}”`, "Sightline"].filter(Boolean).join(" · ");
 }
 
 function file(text, type) {
@@ -43,19 +80,33 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-/** Return what an element shows as an SVG element, including what is scrolled out of view. */
-function toSvg(node) {
+/** Return what an element shows as an SVG element, including what is scrolled out of view, with its source below. */
+function toSvg(node, about) {
   node.classList.add("exporting");
   try {
     const { left, top } = node.getBoundingClientRect();
     const sheet = { left: left - MARGIN, top: top - MARGIN, right: 0, bottom: 0 };
     const drawn = drawnElement(node, sheet);
-    const [width, height] = [Math.ceil(sheet.right + MARGIN), Math.ceil(sheet.bottom + MARGIN)];
+    const line = sourceLine(about);
+    const [width, height] = [Math.max(MIN_SOURCE_WIDTH, Math.ceil(sheet.right + MARGIN)), Math.ceil(sheet.bottom + MARGIN + 1.6 * SOURCE_SIZE)];
     const paper = svg("rect", { width, height, fill: backgroundOf(node) });
-    return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, paper, drawn);
+    const soft = getComputedStyle(node).getPropertyValue("--soft");
+    const source = svg("text", { x: MARGIN, y: height - MARGIN / 2, "font-family": FAMILY, "font-size": SOURCE_SIZE, fill: soft }, fitted(line, width - 2 * MARGIN));
+    return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, svg("title", {}, line), paper, drawn, source);
   } finally {
     node.classList.remove("exporting");
   }
+}
+
+/** The beginning of a text that fits into a width. */
+function fitted(text, width) {
+  ruler.font = fontOf(SOURCE_SIZE, 400);
+  const letters = [...text];
+  const fits = (count) => ruler.measureText(letters.slice(0, count).join("")).width <= width;
+  if (fits(letters.length)) return text;
+  let count = letters.length;
+  while (count > 0 && !fits(count + 2)) count--;
+  return `${letters.slice(0, count).join("")} …`;
 }
 
 /** Return an SVG element as well-formed XML text. */

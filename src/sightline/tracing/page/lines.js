@@ -2,7 +2,7 @@
 // the larger the weight. The rows are horizontal if they fit the width, else vertical.
 
 import { element, fill, role, svg } from "./dom.js";
-import { selectedWeights, selectionOf } from "./store.js";
+import { nameHeads, selectedWeights, selectionOf } from "./store.js";
 import { clip, fontOf, groupDigits, isRightToLeft, percent, quote, short, textWidth } from "./text.js";
 import { view } from "./view.js";
 
@@ -32,7 +32,7 @@ export const lines = view("lines", (trace, store) => {
     width = measured;
     redraw(store.state);
   });
-  return { node: element("div", { class: "picture" }, gauge, roles(), scroller, note), data: () => selectedWeights(trace, store.state) };
+  return { node: element("div", { class: "picture" }, gauge, roles(), scroller, note), data: () => selectedWeights(trace, store.state), name: () => nameHeads(trace, store.state, "lines") };
 });
 
 function roles() {

@@ -2,7 +2,7 @@
 // weights as a table, for screen readers and for copying.
 
 import { element, fill, role, svg } from "./dom.js";
-import { selectedWeights, selectionOf } from "./store.js";
+import { nameHeads, selectedWeights, selectionOf } from "./store.js";
 import { FAMILY, clip, fontOf, quote, short, textWidth, visible } from "./text.js";
 import { colorOf, cssColor, packColors, textColorOn } from "./theme.js";
 import { view } from "./view.js";
@@ -37,7 +37,7 @@ export const matrix = view("matrix", (trace, store) => {
   frame.addEventListener("blur", () => enter(grid, null));
   frame.addEventListener("keydown", (event) => moveCell(grid, event));
   const node = element("div", { class: "picture" }, gauge, legend(), frame, readout, note, weightsTable(trace, store));
-  return { node, data: () => selectedWeights(trace, store.state) };
+  return { node, data: () => selectedWeights(trace, store.state), name: () => nameHeads(trace, store.state, "matrix") };
 });
 
 function legend() {
@@ -64,7 +64,7 @@ function draw(grid, state) {
   if (plan.labeled) paintLabels(brush, plan, rows, columns, ink);
   frame.style.setProperty("height", `${plan.height}px`);
   frame.setAttribute("aria-label", `Attention matrix, ${rows.length} rows by ${columns.length} columns. Use the arrow keys to move between cells.`);
-  note.textContent = plan.labeled ? "" : `${rows.length} × ${columns.length} cells: hover over one to see its tokens.`;
+  note.textContent = plan.labeled ? "" : `${rows.length} × ${columns.length} cells${plan.width > grid.width ? ", wider than the page: scroll sideways" : ""}; hover over one to see its tokens.`;
   mark(grid, state);
 }
 
@@ -220,6 +220,9 @@ function moveCell(grid, event) {
   const within = (index, count) => Math.max(0, Math.min(count - 1, index));
   const [down, right] = grid.cell === null ? [0, moves[event.key][1]] : moves[event.key];
   enter(grid, { row: within(row + down, grid.weights.rows), column: within(column + right, grid.weights.columns) });
+  const at = grid.plan.x + grid.cell.column * grid.plan.cell;
+  const { scrollLeft, clientWidth } = grid.frame;
+  if (at < scrollLeft || at + grid.plan.cell > scrollLeft + clientWidth) grid.frame.scrollLeft = at - clientWidth / 2; // a long matrix
 }
 
 /** Create the collapsible table of the selected heads' weights. */

@@ -3,6 +3,7 @@
 
 import { decodingSteps, go, play } from "./decoding_steps.js";
 import { button, element, section } from "./dom.js";
+import { describeSource } from "./export.js";
 import { headAblation, headGrid } from "./heads.js";
 import { alignment, lines } from "./lines.js";
 import { logitLens } from "./logit_lens.js";
@@ -37,6 +38,7 @@ export function drawEmbedded() {
 export function draw(root, given, title = null) {
   systemTheme();
   const trace = readTrace(given);
+  describeSource(() => ({ model: trace.family, text: trace.source.text || trace.target.text }));
   const store = createStore(trace, stateFromUrl(new URLSearchParams(location.hash.slice(1)), trace));
   return { store, remove: allViews(title)(root, store) };
 }

@@ -106,6 +106,13 @@ export function selectedWeights(trace, state) {
   return { heads: state.heads.map((head) => trace.title(head)), unit: state.unit, rows: texts(rowSequence), columns: texts(columnSequence), weights: rows };
 }
 
+/** Return the name of a file that shows the selected heads: head-2.1, by layer and head; of several, the name of the view. */
+export function nameHeads(trace, { heads }, otherwise) {
+  if (heads.length !== 1) return otherwise;
+  const { kind, layer } = trace.attention(heads[0].name);
+  return `${kind}-head-${layer}.${trace.headNumber(heads[0].head)}`;
+}
+
 function rowOfStep(trace, { heads, unit, step }, rowSequence) {
   const row = trace.rowOfStep(heads[0].name, step);
   return row === null ? null : trace.unitOf(rowSequence, row, unit);

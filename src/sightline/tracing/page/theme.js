@@ -13,7 +13,7 @@ export function systemTheme() {
   document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** Create the button that switches the theme; the system's own changes are followed too. */
+/** Create the button that switches the theme; the system's own changes are followed too, and so is printing. */
 export function themeButton(store) {
   const { dataset } = document.documentElement;
   const node = button("", () => apply(dataset.theme === "dark" ? "light" : "dark"));
@@ -23,6 +23,7 @@ export function themeButton(store) {
     store.set({ palette: palette() });
   };
   store.listen(matchMedia("(prefers-color-scheme: dark)"), "change", (event) => apply(event.matches ? "dark" : "light"));
+  store.listen(matchMedia("print"), "change", () => store.set({ palette: palette() })); // paper is light
   apply(dataset.theme);
   return node;
 }

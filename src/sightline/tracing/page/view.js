@@ -5,8 +5,9 @@ import { element, fill } from "./dom.js";
 import { saveButton } from "./export.js";
 
 /**
- * Create a view. `build(trace, scope)` returns {node, data}: the drawn element, and a function that returns its numbers for
- * the JSON file (null: no save button); or null if the trace has nothing to draw.
+ * Create a view. `build(trace, scope)` returns {node, data, name}: the drawn element, a function that returns its numbers for
+ * the JSON file (null: no save button), and what its files are called, unless that is the name of the view; or null if the
+ * trace has nothing to draw.
  */
 export function view(name, build) {
   return (host, store) => {
@@ -21,7 +22,7 @@ export function view(name, build) {
       const made = build(trace, scope);
       if (made === null) return;
       const whole = element("div", { class: `view ${name}-view` }, made.node);
-      if (made.data !== null) whole.append(saveButton(name, whole, made.data));
+      if (made.data !== null) whole.append(saveButton(made.name ?? name, whole, made.data));
       fill(host, whole);
     });
     return () => {

@@ -4,10 +4,10 @@ import { element, fill, svg } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { groupDigits, short } from "/page/text.js";
 import { Scope } from "/page/view.js";
+import { titleOf } from "../model_card.js";
 import { AXES, curve, having, lastUpTo, nearest, only, scale, stepsOf, ticks, toPixels, within } from "./curves_data.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 22, 26, 40];
-const NAMES = { bleu: "BLEU", chrf: "chrF", f1: "F1" };
 const UNITS = { step: [[1, "steps"]], tokens: [[1, "tokens"]], seconds: [[3600, "hours"], [60, "minutes"], [1, "seconds"]] };
 const ROWS = 25; // of the table
 const MIN_DRAG = 6;
@@ -22,7 +22,9 @@ export function curves(host, store, entry) {
   const legend = element("ul", { class: "curves-legend" });
   const table = element("div", { class: "scroller" });
   const folded = element("details", { class: "numbers" }, element("summary", {}, "Values as a table"), table);
-  const whole = element("div", { class: "curves" }, frame, legend);
+  const kinds = element("p", { class: "note" });
+  scope.watch(["drawn", entry], ({ drawn, [entry]: name }) => (kinds.textContent = name === "loss" ? describeLosses(drawn) : ""));
+  const whole = element("div", { class: "curves" }, frame, kinds, legend);
   const chart = { store, frame, legend, width: 0, lines: [], dragged: null };
   const redraw = () => {
     if (chart.width === 0) return;
@@ -56,6 +58,17 @@ function linesOf({ drawn, axis, smoothing, logX, logY }, name) {
       return { run, name: one, dotted: !trained, points: only(curve(run.records, one, axis, trained ? smoothing : 0), fits) };
     });
   }).filter(({ points }) => points.length > 0);
+}
+
+/** What the two kinds of loss of one chart are, and why they cannot be compared. */
+function describeLosses(runs) {
+  const both = runs.filter(({ records }) => having(records, "loss").length > 0 && having(records, "validation_loss").length > 0);
+  if (both.length === 0) return "";
+  const amounts = [...new Set(both.map(({ label_smoothing: amount }) => amount))].filter((amount) => amount > 0);
+  const why = amounts.length === 0
+    ? "The first is measured with dropout while the model learns, the second without."
+    : `The first has label smoothing (${amounts.join(", ")}) and dropout, which keep it up; the second has neither. So their heights cannot be compared.`;
+  return `Lines: training loss. Lines with dots: validation loss. ${why}`;
 }
 
 /** The extents of all lines, smoothed or not, within the range of x if there is one. */
@@ -117,7 +130,7 @@ function point({ cursor, legend, lines, x, y, height, dragged }, { at, drawn }) 
   fill(legend, ...drawn.map((run) => {
     const own = marks.filter((one) => one.run === run);
     const values = own.map(({ name, point: { y: value, step } }) => [
-      element("span", {}, name === "validation_loss" && own.length > 1 ? "validation " : ""), element("b", { class: "number" }, short(value)), ` at step ${groupDigits(step)}`]);
+      element("span", {}, own.length > 1 ? `${name === "validation_loss" ? "validation" : "training"} ` : ""), element("b", { class: "number" }, short(value)), ` at step ${groupDigits(step)}`]);
     return element("li", { "data-run": run.id }, swatch(run), element("span", { class: "name" }, run.name), element("span", { class: "values" }, ...values.flatMap((value, n) => (n === 0 ? value : [" · ", ...value])), values.length === 0 ? "–" : ""));
   }));
 }
@@ -127,18 +140,13 @@ function tableOf({ lines, x, name }) {
   if (!x) return element("p", {}, "No data.");
   const steps = stepsOf(lines.map(({ points }) => points), ...x.domain);
   const shown = [...steps.filter((_, n) => n % Math.ceil(steps.length / ROWS) === 0 || n === steps.length - 1)];
-  const head = lines.map(({ run, name: one }) => element("th", { scope: "col" }, `${run.name}${one !== name ? ", validation" : ""}`));
+  const head = lines.map(({ run, name: one }) => element("th", { scope: "col" }, `${run.name}${one !== name ? ", validation" : lines.some((other) => other.run === run && other.name !== name) ? ", training" : ""}`));
   const rows = shown.map((step) => element("tr", {}, element("th", { scope: "row" }, groupDigits(step)), ...lines.map(({ points }) => element("td", {}, lastUpTo(points, step) === undefined ? "–" : short(lastUpTo(points, step))))));
   return element("table", {}, element("caption", {}, `${titleOf(name)}: the last value up to each step`), element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Step"), ...head)), element("tbody", {}, ...rows));
 }
 
 function numbers({ lines }, { axis, smoothing }) {
   return { axis, smoothing, curves: lines.map(({ run, name, points }) => ({ run: run.name, metric: name, points: Array.from(points.x, (x, at) => ({ step: points.step[at], [axis]: x, value: points.y[at] })) })) };
-}
-
-/** The title of a metric. */
-export function titleOf(name) {
-  return NAMES[name] ?? name.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
 }
 
 /** A sample of a run's line, for legends. */

@@ -4,7 +4,8 @@
 import { button, element, fill, section } from "/page/dom.js";
 import { Store } from "/page/store.js";
 import { groupDigits, short } from "/page/text.js";
-import { curves, swatch, titleOf } from "./curves.js";
+import { titleOf } from "../model_card.js";
+import { curves, swatch } from "./curves.js";
 import { AXES, metricNames } from "./curves_data.js";
 import { pollRuns } from "./polling.js";
 import { timelapse } from "./timelapse.js";
@@ -25,11 +26,11 @@ export function mount(host, app) {
   const settings = settingsTable(settingsHost, app, failed);
   const written = element("div");
 
-  const choose = (ids) => {
+  const choose = (ids, write = params.go) => {
     chosen = ids;
     for (const id of marks.keys()) if (!ids.includes(id)) marks.delete(id);
     for (const id of ids) if (!marks.has(id)) marks.set(id, lowestFree([...marks.values()]));
-    params.set({ runs: ids.join(",") });
+    write({ runs: ids.join(",") });
     update();
     polling.choose(ids);
     settings.show(store.state.drawn);
@@ -43,7 +44,7 @@ export function mount(host, app) {
     changed: (cards) => {
       if (cards.length > 0 && !store.state.cards?.length) {
         store.set({ cards });
-        choose(chosen?.filter((id) => cards.some((card) => card.id === id)) ?? initialRuns(cards));
+        choose(chosen?.filter((id) => cards.some((card) => card.id === id)) ?? initialRuns(cards, app.model?.id), params.set);
       } else if (cards.length > 0) update(cards);
       else store.set({ cards });
     },
@@ -66,9 +67,10 @@ export function mount(host, app) {
   };
 }
 
-/** The newest runs of the newest task. */
-function initialRuns(cards) {
-  return cards.filter(({ task }) => task === cards[0].task).slice(0, N_INITIAL).map(({ id }) => id);
+/** The run of the model; if it is not here, the newest runs of the newest task. */
+function initialRuns(cards, model) {
+  const own = cards.filter(({ models }) => models.includes(model));
+  return (own.length > 0 ? own : cards.filter(({ task }) => task === cards[0].task).slice(0, N_INITIAL)).map(({ id }) => id);
 }
 
 function lowestFree(taken) {

@@ -18,7 +18,7 @@ export function timelapse(host, app, page) {
   const run = element("select", { "aria-label": "Run", on: { change: () => choose(player) } });
   const text = element("input", { type: "text", "aria-label": "Text", maxlength: 2000, required: true, value: params.get("text") });
   const to = element("select", { "aria-label": "Target language" });
-  const form = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); load(player); } } }, run, text, to, button("Show", () => {}, { type: "submit", class: "main" }));
+  const form = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); load(player, app.params.go); } } }, run, text, to, button("Show", () => {}, { type: "submit", class: "main" }));
   const [problem, waiting] = [element("p", { class: "problem", role: "alert" }), element("p", { class: "waiting", "aria-live": "polite" })];
   const stage = element("div", { hidden: true, on: { keydown: (event) => keys(player, event) } });
   Object.assign(player, { run, text, to, problem, waiting, stage, ...parts(player) });
@@ -27,7 +27,7 @@ export function timelapse(host, app, page) {
     const withSnapshots = (cards ?? []).filter(({ snapshots }) => snapshots.length > 1);
     host.hidden = withSnapshots.length === 0;
     if (withSnapshots.length === run.options.length) return;
-    offer(run, withSnapshots.map(({ id, name }) => [id, name]), run.value || params.get("timelapse"));
+    offer(run, withSnapshots.map(({ id, name }) => [id, name]), run.value || (params.get("timelapse") ?? withSnapshots.find(({ models }) => models.includes(app.model?.id))?.id));
     choose(player);
     if (params.get("timelapse") === run.value) load(player);
   }));
@@ -90,14 +90,14 @@ function parts(player) {
   return { slider, label, play, choice, stepper, output: element("p", { class: "timelapse-output" }), picture, probabilities: element("div"), mount };
 }
 
-async function load(player) {
+async function load(player, write = player.app.params.set) {
   const { app, text, to, problem, waiting } = player;
   player.pending?.abort();
   const { signal } = (player.pending = new AbortController());
   pause(player);
   const card = cardOf(player);
   const language = to.hidden ? {} : { to: to.value };
-  app.params.set({ timelapse: card.id, text: text.value, to: null, ...language });
+  write({ timelapse: card.id, text: text.value, to: null, ...language });
   problem.textContent = "";
   waiting.textContent = "Running the trained model …";
   player.stage.ariaBusy = "true";
@@ -119,6 +119,7 @@ async function load(player) {
   } catch (error) {
     if (signal.aborted) return;
     [waiting.textContent, problem.textContent] = ["", error.message];
+    player.stage.hidden = true; // what it shows is of another text
   }
   player.stage.ariaBusy = "false";
 }

@@ -131,6 +131,11 @@ export function headWidth(model) {
   return model.d_head ?? model.d_model / model.n_heads;
 }
 
+/** Whether a kind of layers has biases: by its own setting, or by that of all. */
+export function hasBias(model, setting) {
+  return model[setting] ?? model.bias;
+}
+
 /** What a stage shows, by the state of the view: its names, numbers and panels. */
 export class Context {
   constructor(activations, trace, state, { tower, sub }) {
@@ -214,12 +219,7 @@ export class Context {
     return `${this.tower}.layers.${this.layer}.${this.sub}.${name}`;
   }
 
-  /** Whether a kind of layers has biases: by its own setting, or by that of all. */
-  biased(setting) {
-    return this.m[setting] ?? this.m.bias;
-  }
-
-  normNeeds(name, kind = this.m.norm, biased = this.biased("norm_bias")) {
+  normNeeds(name, kind = this.m.norm, biased = hasBias(this.m, "norm_bias")) {
     return [[`${name}.weight`, this.j], ...(kind === "layer" && biased ? [[`${name}.bias`, this.j]] : [])];
   }
 

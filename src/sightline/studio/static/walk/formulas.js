@@ -1,6 +1,7 @@
 // Formulas with the actual numbers, as lines of text.
 
 import { quote, short } from "/page/text.js";
+import { hasBias } from "./activations.js";
 
 const SHOWN = 4;
 
@@ -43,18 +44,23 @@ export function needs(c, name, at, biased) {
   return [[`${name}.weight`, at], ...(biased ? [[`${name}.bias`, at]] : [])];
 }
 
+/** The formula of a norm: without a mean where only the root mean square counts, with a shift where there is one. */
+export function normFormula(model, kind = model.norm, shifted = hasBias(model, "norm_bias")) {
+  return kind === "rms" ? "norm(x) = x ÷ root mean square · gain" : `norm(x) = (x − mean) ÷ deviation · gain${shifted ? " + shift" : ""}`;
+}
+
 /** The norm of one vector, step by step. */
 export function normLines(c, name, x, j, result, epsilon = c.m.norm_eps, kind = c.m.norm) {
   const mean = kind === "rms" ? 0 : x.reduce((sum, value) => sum + value, 0) / x.length;
   const spread = Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + epsilon);
   const [gain] = c.activations.weight(`${name}.weight`, j) ?? [];
-  const [shift] = c.activations.weight(`${name}.bias`, j) ?? [0];
+  const [shift = null] = c.activations.weight(`${name}.bias`, j) ?? [];
   const plain = (x[j] - mean) / spread;
   const first = kind === "rms"
     ? `root mean square of the ${x.length} numbers: ${short(spread)}`
     : `mean of the ${x.length} numbers: ${short(mean)}; standard deviation: ${short(spread)}`;
   const second = kind === "rms" ? `${short(x[j])} ÷ ${short(spread)} = ${short(plain)}` : `(${short(x[j])} − ${inside(mean)}) ÷ ${short(spread)} = ${short(plain)}`;
-  const learned = gain === undefined ? "" : `${short(plain)} × ${inside(gain)} (learned gain) + ${inside(shift)} (learned shift) = `;
+  const learned = gain === undefined ? "" : `${short(plain)} × ${inside(gain)} (learned gain)${shift === null ? "" : ` + ${inside(shift)} (learned shift)`} = `;
   return [first, second, `${learned}${short(result)}`];
 }
 

@@ -3,7 +3,8 @@
 // dimension.
 
 import { quote, short } from "/page/text.js";
-import { inside, linear, linearSum, namedProducts, needs, normLines, products, rowOf } from "./formulas.js";
+import { hasBias } from "./activations.js";
+import { inside, linear, linearSum, namedProducts, needs, normFormula, normLines, products, rowOf } from "./formulas.js";
 
 const ATTENTION = "model/attention.py";
 const LAYERS = "model/layers.py";
@@ -16,8 +17,11 @@ const ACTIVATIONS = {
 };
 
 /** Return the stages of an attention sublayer; `kind` is "bidirectional", "causal" or "cross". */
-export function attention(kind, post) {
+export function attention(kind, model) {
+  const post = !model.pre_norm;
   const cross = kind === "cross";
+  const [bias, outputBias] = [hasBias(model, "qkv_bias"), hasBias(model, "attention_output_bias")];
+  const projected = (x, name) => `${x} W_${name}${bias ? ` + b_${name}` : ""}`;
   const who = cross ? "Cross-attention" : kind === "causal" ? "Masked self-attention" : "Self-attention";
   const square = (c, point, more = {}) => ({ matrix: c.at(point), rowNames: c.rowNames, columnNames: c.keyNames, row: c.row, column: c.key, sequences: [c.sequence, c.keySequence], picks: "key", ...more });
   const wide = (c, point, title, idea, more = {}) => ({ title, idea, matrix: c.at(point), rowNames: c.rowNames, row: c.row, column: c.d, sequences: [c.sequence], picks: "number", ...more });
@@ -29,10 +33,10 @@ export function attention(kind, post) {
       explanation: cross
         ? "Cross-attention connects decoder and encoder: queries come from the decoder, keys and values from the encoder output. The rest is the same as in self-attention."
         : "Three learned projections give each token a query (what it is looking for), a key (what it offers) and a value (what it passes on). Each head has its own projections and works independently.",
-      formula: cross ? "q = x W_Q\nk = encoder_output W_K\nv = encoder_output W_V" : "q = x W_Q\nk = x W_K\nv = x W_V",
+      formula: `q = ${projected("x", "Q")}\nk = ${projected(cross ? "encoder_output" : "x", "K")}\nv = ${projected(cross ? "encoder_output" : "x", "V")}`,
       more: (c) => (c.m.positions === "rope" && !cross ? "Rotary position embeddings (RoPE): queries and keys are rotated by an angle that grows with the position, so their dot product depends on the distance between two tokens." : null),
       names: (c) => [c.reads, ...(cross ? [c.encoderOutput] : []), ...c.points("query", "key", "value")],
-      weights: (c) => [c.d, ...(rotary(c) ? [partner(c)] : [])].flatMap((d) => needs(c, c.module("query"), c.head * c.D + d, c.biased("qkv_bias"))),
+      weights: (c) => [c.d, ...(rotary(c) ? [partner(c)] : [])].flatMap((d) => needs(c, c.module("query"), c.head * c.D + d, bias)),
       show: (c) => [
         { title: cross ? "x, from the decoder" : "x, one row per token", idea: "residual", matrix: c.M(c.reads), rowNames: c.rowNames, row: c.row, sequences: [c.sequence] },
         ...(cross ? [{ title: "encoder output", idea: "residual", matrix: c.M(c.encoderOutput), rowNames: c.keyNames, row: c.key, sequences: [c.keySequence], picks: "keyRow", lit: "key" }] : []),
@@ -104,9 +108,9 @@ export function attention(kind, post) {
     {
       id: "output", title: `${who}: output projection`, code: [["MultiHeadAttention.merge_heads", ATTENTION]],
       explanation: "A learned projection combines the outputs of all heads.",
-      formula: "output = merged W_O",
+      formula: `output = merged W_O${outputBias ? " + b_O" : ""}`,
       names: (c) => [`${c.p}.merged_heads`, `${c.p}.output`],
-      weights: (c) => needs(c, c.module("output"), c.j, c.biased("attention_output_bias")),
+      weights: (c) => needs(c, c.module("output"), c.j, outputBias),
       show: (c) => [c.full("merged_heads", "all heads", "value"), "→", c.full("output", "output", "residual")],
       sum: (c) => linearSum(c, c.module("output"), rowOf(c.at("merged_heads"), c.row), "output", rowOf(c.at("output"), c.row)[c.j]),
     },
@@ -154,21 +158,24 @@ function softmaxSum(c, pair) {
 }
 
 /** Return the stages of the feed-forward network. */
-export function feedForward(model, post) {
+export function feedForward(model) {
+  const post = !model.pre_norm;
+  const bias = hasBias(model, "feed_forward_bias");
+  const gated = model.activation === "swiglu";
   const [formula, does] = ACTIVATIONS[model.activation] ?? ACTIVATIONS.relu;
   return [
     {
       id: "hidden", title: "Feed-forward: up projection and activation", code: [["FeedForward.forward", LAYERS]],
       explanation: `Each token is processed independently: a projection widens its vector, and the activation function ${does}. Much of a model's knowledge is thought to be stored here.`,
-      formula: `a = x W₁\nhidden = ${formula}`,
+      formula: `a = x W₁${bias ? " + b₁" : ""}\n${gated ? `gate = x W_g${bias ? " + b_g" : ""}\n` : ""}hidden = ${formula}`,
       names: (c) => [c.reads, `${c.p}.hidden`],
-      weights: (c) => ["up_proj", ...(model.activation === "swiglu" ? ["gate_proj"] : [])].flatMap((name) => needs(c, c.module(name), c.j, c.biased("feed_forward_bias"))),
+      weights: (c) => ["up_proj", ...(gated ? ["gate_proj"] : [])].flatMap((name) => needs(c, c.module(name), c.j, bias)),
       show: (c) => [c.full(c.reads, "x", "residual"), "→", c.full("hidden", "hidden", "value")],
       sum: (c) => {
         const x = rowOf(c.M(c.reads), c.row);
         const hidden = rowOf(c.at("hidden"), c.row);
         const made = linear(c, c.module("up_proj"), c.j, x, "a");
-        const gate = model.activation === "swiglu" ? linear(c, c.module("gate_proj"), c.j, x, "gate") : null;
+        const gate = gated ? linear(c, c.module("gate_proj"), c.j, x, "gate") : null;
         const zeros = hidden.reduce((count, value) => count + (value === 0 ? 1 : 0), 0);
         return [`Dimension ${c.j} for ${quote(c.rowNames[c.row])}:`, ...(made?.lines ?? []), ...(gate?.lines ?? []), `${formula} = ${short(hidden[c.j])}`,
           ...(model.activation === "relu" ? [`${zeros} of its ${hidden.length} numbers are 0 after the activation.`] : [])];
@@ -177,9 +184,9 @@ export function feedForward(model, post) {
     {
       id: "output", title: "Feed-forward: down projection", code: [["FeedForward.forward", LAYERS]],
       explanation: "A second projection restores the model width, so that the result can be added to the residual stream.",
-      formula: "output = hidden W₂",
+      formula: `output = hidden W₂${bias ? " + b₂" : ""}`,
       names: (c) => [`${c.p}.hidden`, `${c.p}.output`],
-      weights: (c) => needs(c, c.module("down_proj"), c.j, c.biased("feed_forward_bias")),
+      weights: (c) => needs(c, c.module("down_proj"), c.j, bias),
       show: (c) => [c.full("hidden", "hidden", "value"), "→", c.full("output", "output", "residual")],
       sum: (c) => linearSum(c, c.module("down_proj"), rowOf(c.at("hidden"), c.row), "output", rowOf(c.at("output"), c.row)[c.j]),
     },
@@ -203,14 +210,15 @@ function residual(post, name) {
 }
 
 /** Return the norm stage of a sublayer. */
-export function norm(post) {
+export function norm(model) {
+  const post = !model.pre_norm;
   const name = (c) => `${c.tower}.layers.${c.layer}.${c.sub}_norm`;
   return {
     id: "norm", title: "Norm", code: [["Layer.residual", LAYERS], ["make_norm", LAYERS]],
     explanation: post
       ? "Each vector is normalized by its own mean and standard deviation. This model does so after the residual connection, as in the paper (post-norm)."
       : "Each vector is normalized by its own mean and standard deviation. This model does so before each sublayer (pre-norm), not after the residual connection as in the paper; the residual stream itself is not normalized.",
-    formula: "norm(x) = (x − mean) ÷ deviation · gain + shift",
+    formula: normFormula(model),
     more: (c) => (c.m.norm === "rms" ? "RMSNorm: divide by the root mean square of the vector, without subtracting the mean." : null),
     names: (c) => [c.beforeNorm, `${c.p}.norm`],
     weights: (c) => c.normNeeds(name(c)),

@@ -3,7 +3,7 @@
 
 import { quote, short } from "/page/text.js";
 import { hasCrossAttention, towersOf } from "./activations.js";
-import { inside, linear, needs, normLines, rowOf } from "./formulas.js";
+import { inside, linear, needs, normFormula, normLines, rowOf } from "./formulas.js";
 import { attention, feedForward, norm } from "./layer.js";
 import { bars, chips } from "./panel.js";
 
@@ -23,13 +23,12 @@ export function pathOf(trace, code) {
 
 function layer(trace, tower) {
   const { model } = trace;
-  const post = !model.pre_norm;
   const subs = [
-    ["self_attention", attention(tower === "encoder" ? "bidirectional" : "causal", post)],
-    ...(hasCrossAttention(trace) && tower === "decoder" ? [["cross_attention", attention("cross", post)]] : []),
-    ["feed_forward", feedForward(model, post)],
+    ["self_attention", attention(tower === "encoder" ? "bidirectional" : "causal", model)],
+    ...(hasCrossAttention(trace) && tower === "decoder" ? [["cross_attention", attention("cross", model)]] : []),
+    ["feed_forward", feedForward(model)],
   ];
-  return subs.flatMap(([sub, stages]) => placed(tower, sub, post ? [...stages, norm(post)] : [norm(post), ...stages]));
+  return subs.flatMap(([sub, stages]) => placed(tower, sub, model.pre_norm ? [norm(model), ...stages] : [...stages, norm(model)]));
 }
 
 function placed(tower, sub, stages) {
@@ -112,7 +111,7 @@ function positions(trace, tower) {
   return {
     id: "positions", title: adds ? "+ position" : "Position", code: adds && !learned ? [["Embedding.position_encoding", "model/embedding.py"], ["sinusoid_table", "model/positions.py"]] : model.positions === "rope" ? [["rotate", "model/positions.py"]] : [["Embedding.position_encoding", "model/embedding.py"]],
     explanation: adds
-      ? `Attention alone ignores word order, so an encoding of the position is added: ${learned ? "a row of a second learned matrix" : "sines and cosines of many wavelengths"}.${segments || " Nearby positions have similar encodings."}`
+      ? `Attention alone ignores word order, so an encoding of the position is added: ${learned ? "a row of a second learned matrix" : "sines and cosines of many wavelengths"}.${segments || (learned ? "" : " Nearby positions have similar encodings.")}`
       : model.positions === "rope"
         ? "Attention alone ignores word order. This model adds nothing here: each layer rotates queries and keys by an angle that depends on the position (rotary position embeddings)."
         : "This model has no position encoding. Only the causal mask gives it information about order.",
@@ -142,7 +141,7 @@ function embeddingNorm() {
   return {
     id: "norm", title: "Embedding norm", code: EMBEDDING,
     explanation: "The sum is normalized before the first layer: subtract the mean, divide by the standard deviation, then apply a learned gain and shift.",
-    formula: "norm(x) = (x − mean) ÷ deviation · gain + shift", names: (c) => ["tokens", ...(/rope|none/.test(c.m.positions) ? [] : ["positions"]), ...(c.m.n_segments > 0 ? ["segments"] : []), "output"].map(point),
+    formula: normFormula({}, "layer", true), names: (c) => ["tokens", ...(/rope|none/.test(c.m.positions) ? [] : ["positions"]), ...(c.m.n_segments > 0 ? ["segments"] : []), "output"].map(point),
     weights: (c) => c.normNeeds("embedding.norm", "layer", true),
     show: (c) => [{ ...c.full(point("tokens"), "sum", "residual"), matrix: sum(c) }, "→", c.full(point("output"), "input of layer 0", "residual")],
     sum: (c) => [`Dimension ${c.j} for ${quote(c.rowNames[c.row])}:`, ...normLines(c, "embedding.norm", rowOf(sum(c), c.row), c.j, rowOf(c.M(point("output")), c.row)[c.j], c.m.norm_eps, "layer")],
@@ -168,7 +167,7 @@ function stackStages(trace, tower, code) {
   const final = {
     id: "final_norm", title: "Final norm", code: [["Stack.forward", "model/layers.py"]],
     explanation: "In a pre-norm model the residual stream itself is never normalized. A final norm does this after the last layer.",
-    formula: "norm(x) = (x − mean) ÷ deviation · gain + shift", names: (c) => c.outputs().slice(-2),
+    formula: normFormula(trace.model), names: (c) => c.outputs().slice(-2),
     weights: (c) => c.normNeeds(`${tower}.final_norm`),
     show: (c) => [c.full(c.outputs().at(-2), "output of the last layer", "residual"), "→", c.full(c.outputs().at(-1), "norm", "residual")],
     sum: (c) => [`Dimension ${c.j} for ${quote(c.rowNames[c.row])}:`, ...normLines(c, `${tower}.final_norm`, rowOf(c.M(c.outputs().at(-2)), c.row), c.j, rowOf(c.M(c.outputs().at(-1)), c.row)[c.j])],
@@ -191,6 +190,7 @@ function predictionStages(trace, code) {
   const whole = classes && steps[0].row === 0;
   const head = generates ? "logits" : whole ? "sequence_classification" : classes ? "token_classification" : "mlm";
   const part = generates ? "output" : classes && !whole ? `heads.${head}` : null; // where the logits are one linear map of the hidden state
+  const biasesLogits = part === "output" ? model.output_bias : true;
   const things = classes ? "classes" : "tokens";
   const stepOf = (c) => c.trace.steps[c.step];
   const chosen = (c) => stepOf(c).candidates[stepOf(c).chosen];
@@ -207,8 +207,8 @@ function predictionStages(trace, code) {
           : classes
             ? "A linear layer gives a logit for each class, from the hidden state of the word's first token. All words are classified at once."
             : `The last hidden state is multiplied with a learned row for each token of the vocabulary${model.tie_embeddings ? " (tied to the embedding matrix)" : ""}, which gives a logit for each.`,
-      formula: "logit = x · w", names: (c) => [c.outputs().at(-1)], scores: (c) => stepOf(c).row,
-      weights: (c) => (part === null ? [] : needs(c, part, chosen(c).id, part === "output" ? model.output_bias : true)),
+      formula: `logit = x · w${part !== null && biasesLogits ? " + b" : ""}`, names: (c) => [c.outputs().at(-1)], scores: (c) => stepOf(c).row,
+      weights: (c) => (part === null ? [] : needs(c, part, chosen(c).id, biasesLogits)),
       show: (c) => [last(c), "→", bars(`logits of the most likely ${things}`, "weight", scores(c), stepOf(c).chosen)],
       sum: (c) => {
         const made = part === null ? null : linear(c, part, chosen(c).id, rowOf(c.M(c.outputs().at(-1)), stepOf(c).row), "logit");

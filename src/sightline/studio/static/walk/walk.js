@@ -6,6 +6,7 @@ import { palette } from "/page/theme.js";
 import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
+import { inputHelp, languageName } from "../model_card.js";
 import { link } from "../url_state.js";
 import { Activations, Context, depth, headWidth, nLayers, towersOf } from "./activations.js";
 import { controls, followScroll, keys, map, strips } from "./navigation.js";
@@ -20,41 +21,50 @@ const DETERMINISTIC = { beam_size: 1, max_tokens: 20 }; // so that a link always
 export function mount(host, app) {
   const { model, params } = app;
   const input = element("input", { type: "text", "aria-label": "Text", value: params.get("text") ?? model.example.text, required: true });
-  const to = element("select", { "aria-label": "To" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (params.get("to") ?? model.example.to) }, name)));
+  const to = element("select", { "aria-label": "To" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (params.get("to") ?? model.example.to) }, languageName(name))));
   const problem = element("p", { class: "problem", role: "alert" });
   const body = element("div", { class: "walk" });
-  const { within, below, values } = extraInputs(model, params, () => anew());
+  const { within, below, values, other } = extraInputs(model, params, () => anew());
+  const help = inputHelp(app, (example) => {
+    [input.value, other.value] = [example.text, example.second];
+    if (example.to !== null) to.value = example.to;
+    anew();
+  });
   const form = element("form", { class: "ask" }, input, within, model.languages.length > 1 ? to : null, button("Walk through", () => {}, { type: "submit", class: "main" }));
   let remove = () => {};
   let latest = 0;
-  const start = async () => {
+  const start = async (write = params.set) => {
     const request = ++latest;
     const language = model.languages.length > 1 ? { to: to.value } : {};
     const given = { text: input.value, ...values() };
     problem.textContent = "";
+    help.check(requestInput(given), language.to);
     try {
       const trace = readTrace(await app.fetchJson("/trace", { model: model.id, input: requestInput(given), ...language, ...(model.view.asks_length ? DETERMINISTIC : {}), activations: [], logit_lens: false }));
       if (request !== latest) return;
       remove();
       remove = () => {};
       const [first] = towersOf(trace);
-      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value }) }, "Watch"), "."));
+      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value, ...language }) }, "Watch"), "."));
       if (trace[first === "encoder" ? "source" : "inputs"].tokens.length === 0) throw new Error("The text is empty.");
-      params.set({ ...given, ...language });
+      write({ ...given, ...language });
       remove = drawWalk(body, app, trace);
     } catch (error) {
-      if (request === latest) problem.textContent = error.message;
+      if (request !== latest) return;
+      problem.textContent = error.message;
+      remove(); // what is shown is of another text
+      remove = () => {};
     }
   };
   const anew = () => {
-    params.set({ token: null, row: null, key: null }); // positions in the previous text
-    start();
+    // The entries after the text are positions in the previous one.
+    start((values) => params.go({ ...values, token: null, row: null, key: null }));
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     anew();
   });
-  fill(host, form, below, problem, body);
+  fill(host, form, below, help.node, problem, body);
   start();
   return () => {
     latest++;

@@ -6,6 +6,7 @@ import { createStore, formatHeads, parseHeads, showTrace, stateFromUrl, syncUrl,
 import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
 import { extraInputs, requestInput } from "../inputs.js";
+import { inputHelp, languageName } from "../model_card.js";
 import { layout } from "./layout.js";
 
 const MAX_AUTOPLAY_STEPS = 40; // longer outputs do not play automatically
@@ -18,7 +19,7 @@ const TOO_LONG = "This text is too long: even the trace of one layer is too larg
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, app) {
   const body = element("div", { class: "watch", "aria-busy": "true" });
-  const form = createForm(app.model, app.params, () => load({ plays: true }));
+  const form = createForm(app, () => load({ plays: true, chosen: true }));
   const shown = { baseline: null, request: null, store: null, end: () => {} };
   let pending = new AbortController();
   const layers = oneLayerAtATime(app.params, () => load({ ablated: shown.store?.state.ablation.ablated ?? parseHeads(app.params.get("ablated")) }));
@@ -28,7 +29,7 @@ export function mount(host, app) {
   const fetchTrace = (body, signal) => layers.fetchTrace(body, (slice) => read(slice, signal));
 
   /** Load the trace of the form's input, with some heads ablated; a pending request is canceled. */
-  async function load({ ablated = [], plays = false, measured = app.params.get("ablation") === "1" } = {}) {
+  async function load({ ablated = [], plays = false, chosen = false, measured = app.params.get("ablation") === "1" } = {}) {
     pending.abort();
     const { signal } = (pending = new AbortController());
     const values = form.values();
@@ -36,7 +37,8 @@ export function mount(host, app) {
     const request = () => JSON.stringify([requests.baseline, layers.layer()]);
     body.ariaBusy = "true";
     form.problem("");
-    app.params.set({ ...values, ablation: measured ? 1 : null });
+    app.params[chosen ? "go" : "set"]({ ...values, ablation: measured ? 1 : null, ablated: formatHeads(ablated) || null });
+    form.check(requestInput(values), values.to);
     try {
       const kept = shown.baseline !== null && shown.request === request();
       const baseline = kept ? shown.baseline : await fetchTrace(requests.baseline, signal);
@@ -46,10 +48,13 @@ export function mount(host, app) {
       ]);
       if (signal.aborted) return;
       Object.assign(shown, { baseline, request: request() });
+      body.hidden = false;
       draw(trace, { ablated, forced, baseline }, { plays, kept });
     } catch (error) {
       if (error.name === "AbortError") return;
       form.problem(error.message);
+      body.hidden = true; // what it shows is of another input
+      shown.store?.set({ playing: false });
     }
     if (!signal.aborted) body.ariaBusy = "false";
   }
@@ -67,11 +72,17 @@ export function mount(host, app) {
 
   function open(trace, ablation) {
     const store = createStore(trace, { ...stateFromUrl(app.params, trace), ablation });
-    const acts = { ablate: (ablated) => load({ ablated }), measure: () => load({ ablated: store.state.ablation.ablated, measured: true }) };
+    const acts = { ablate: (ablated) => load({ ablated, chosen: true }), measure: () => load({ ablated: store.state.ablation.ablated, measured: true }) };
     const scope = new Scope(store);
     scope.onEnd(app.themed(store));
     layout(body, scope, acts);
-    syncUrl(scope, ["heads", "step", "unit", "picture", "ablation"], (state) => app.params.set({ ...urlOf(state), ablated: formatHeads(state.ablation.ablated) || null }));
+    let kept = null; // what the URL has
+    scope.watch(["trace"], (state) => (kept = state));
+    syncUrl(scope, ["heads", "step", "unit", "picture", "ablation"], (state) => {
+      const selects = ["heads", "picture"].some((name) => state[name] !== kept[name]);
+      kept = state;
+      app.params[selects ? "go" : "set"]({ ...urlOf(state), ablated: formatHeads(state.ablation.ablated) || null });
+    });
     Object.assign(shown, { store, end: () => scope.end() });
   }
 
@@ -83,8 +94,9 @@ export function mount(host, app) {
   };
 }
 
-/** Create the form: {node, values, problem}, the current values and a function that shows an error. */
-function createForm(model, params, submit) {
+/** Create the form: {node, values, check, problem}, the current values and functions that check an input and show an error. */
+function createForm(app, submit) {
+  const { model, params } = app;
   const { label, verb, beam: usual, asks_length: asksLength } = model.view;
   const text = element("input", { type: "text", "aria-label": label, placeholder: `${label} …`, autocomplete: "off", spellcheck: "false", dir: "auto" });
   text.value = params.get("text") ?? model.example.text;
@@ -92,13 +104,19 @@ function createForm(model, params, submit) {
   const to = model.languages.length > 1 ? select("To", model.languages.map((language) => [language, languageName(language)]), params.get("to") ?? model.example.to) : null;
   const beam = model.generates ? select("Beam", beams.map((size) => [size, size]), params.get("beam") ?? String(usual), "Beam size: hypotheses kept at each step") : null;
   const length = asksLength ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), params.get("length") ?? "20", "Maximum number of new tokens") : null;
-  const { within, below, values } = extraInputs(model, params, submit);
+  const { within, below, values, other } = extraInputs(model, params, submit);
   const problem = element("p", { class: "problem", role: "alert" });
   const go = element("button", { type: "submit", class: "main" }, verb);
   const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, within, ...[to, beam, length].map((one) => one?.node), go);
   const value = (one) => one?.input.value ?? null;
+  const help = inputHelp(app, (example) => {
+    [text.value, other.value] = [example.text, example.second];
+    if (example.to !== null && to !== null) to.input.value = example.to;
+    submit();
+  });
   return {
-    node: element("div", {}, node, below, problem),
+    node: element("div", {}, node, below, help.node, problem),
+    check: help.check,
     values: () => ({ text: text.value, to: value(to), beam: value(beam), length: value(length), ...values() }),
     problem: (message) => fill(problem, message),
   };
@@ -109,15 +127,6 @@ function select(label, options, chosen, title = null) {
   const there = options.some(([value]) => value === chosen);
   input.value = there ? chosen : options[0][0];
   return { input, node: element("label", { class: "choice", title }, `${label} `, input) };
-}
-
-/** The name of a language, if the browser knows it. */
-function languageName(language) {
-  try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(language);
-  } catch {
-    return language;
-  }
 }
 
 /** Return the bodies of the requests to /trace for the values of the form. */

@@ -6,7 +6,7 @@ import { FAMILY, clip, fontOf, textWidth } from "/page/text.js";
 const MARGIN = 40;
 const MAX_NAMES = 250;
 const REACH = 14;
-const SIZES = { chosen: 15, near: 13, hovered: 13, plain: 12 };
+const SIZES = { chosen: 15, guess: 15, near: 13, hovered: 13, plain: 12 };
 const BUCKET = 48;
 
 /** Create a map: {node, show, select, fit}. `pick(word)` is called with the clicked word. */
@@ -119,8 +119,8 @@ export function wordMap({ scope, pick }) {
 
   function inks() {
     const style = getComputedStyle(canvas);
-    const [chosen, ink, soft, residual, paper] = ["--weight", "--ink", "--soft", "--residual", "--surface"].map((name) => style.getPropertyValue(name));
-    return { chosen, near: ink, hovered: ink, plain: soft, dot: residual, paper };
+    const [chosen, guess, ink, soft, residual, paper] = ["--weight", "--query", "--ink", "--soft", "--residual", "--surface"].map((name) => style.getPropertyValue(name));
+    return { chosen, guess, near: ink, hovered: ink, plain: soft, dot: residual, paper };
   }
 
   function nearest(event) {
@@ -190,9 +190,9 @@ export function wordMap({ scope, pick }) {
       canvas.setAttribute("aria-label", `Map of ${some.length} words. Arrow keys pan, plus and minus zoom; use the search field to find a word.`);
       fit(null);
     },
-    /** Mark a word (null: none) and its neighbors, joined by lines. */
-    select: (word, near) => {
-      marked = new Map([...near.map((one) => [one, "near"]), ...(word === null ? [] : [[word, "chosen"]])]);
+    /** Mark a word (null: none) and its neighbors, joined by lines; one that is not `known` is only a guess. */
+    select: (word, near, { known = true } = {}) => {
+      marked = new Map([...near.map((one) => [one, "near"]), ...(word === null ? [] : [[word, known ? "chosen" : "guess"]])]);
       lines = near.map((one) => [word, one]);
       redraw();
     },
@@ -237,7 +237,7 @@ function font(kind) {
 }
 
 function radius(kind) {
-  return { chosen: 5, near: 4, hovered: 4 }[kind] ?? 2.2;
+  return { chosen: 5, guess: 5, near: 4, hovered: 4 }[kind] ?? 2.2;
 }
 
 function extent(numbers) {

@@ -19,10 +19,15 @@ const ABOUT = {
 /** Draw the view into an element; return a function that removes it. */
 export function mount(host, { model, fetchJson, params, themed }) {
   const scope = new Scope(new Store({ palette: null }));
-  const { problem, attempt } = errorLine();
+  const { problem, attempt } = errorLine(() => {
+    found = null;
+    map.select(null, []);
+    fill(list);
+  });
   let measure = params.get("measure") === "distance" ? "distance" : "cosine";
   let chosen = params.get("word");
   let [points, found, asked] = [[], null, null];
+  let beside = 0; // words on the map that are not in the list, while they are selected
   const map = wordMap({ scope, pick: (word) => choose(word) });
   const share = element("p", { class: "note" });
   const list = element("div", { "aria-live": "polite" });
@@ -65,18 +70,16 @@ export function mount(host, { model, fetchJson, params, themed }) {
     if (signal.aborted) return;
     const near = found?.neighbors ?? [];
     const known = new Set(points.map(({ word }) => word));
-    const unknown = found === null ? [] : [found, ...near].filter(({ word }) => !known.has(word));
-    if (unknown.length > 0) {
-      points = [...points, ...unknown.map(({ word, x, y }) => ({ word, x, y }))];
-      map.show(points);
-    }
-    map.select(found === null ? null : chosen, near.map(({ word }) => word));
+    const others = found === null ? [] : [found, ...near].filter(({ word }) => !known.has(word));
+    if (others.length > 0 || beside > 0) map.show([...points, ...others.map(({ word, x, y }) => ({ word, x, y }))]);
+    beside = others.length;
+    map.select(found === null ? null : chosen, near.map(({ word }) => word), { known: found?.known ?? true });
     drawNeighbors(near);
   }
 
   function choose(word) {
     chosen = word;
-    params.set({ word });
+    params.go({ word });
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
@@ -91,7 +94,8 @@ export function mount(host, { model, fetchJson, params, themed }) {
       button(visible(one.word), () => choose(one.word), { class: "name pick", title: `cosine ${short(one.cosine)}, distance ${short(one.distance)}` }),
       element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: "bar", style: { "--share": measure === "cosine" ? Math.max(0, one.cosine) : one.distance / most } })),
       element("span", { class: "number" }, short(one[measure]))));
-    return fill(list, element("h3", {}, `Nearest to ${quote(chosen)}`), element("ol", { class: "candidates" }, ...rows), element("p", { class: "note" }, ABOUT[measure]),
+    const unlisted = found.known ? null : element("p", { class: "warning" }, `${quote(chosen)} is not in ${typed().length > 0 ? "your list" : "the model's word list"}: the model may never have read it. Its place is only the mean of its ${found.tokens.length === 1 ? "token" : `${found.tokens.length} tokens`} (${found.tokens.map(quote).join(", ")}), and these neighbors say little about what it means.`);
+    return fill(list, element("h3", {}, `Nearest to ${quote(chosen)}`), unlisted, element("ol", { class: "candidates" }, ...rows), element("p", { class: "note" }, ABOUT[measure]),
       element("p", {}, button("Zoom to these", () => map.fit([chosen, ...near.map(({ word }) => word)])), " ", button("Clear", () => choose(null), { title: "Clear the selection (Escape)" })));
   }
 
@@ -105,7 +109,7 @@ export function mount(host, { model, fetchJson, params, themed }) {
     element("h2", { id: "words-title" }, "Word embeddings"),
     element("p", { class: "explanation" }, "The learned embedding of each word, projected to two dimensions (PCA); a word of several tokens has the mean of theirs. Words used in similar ways are close to each other: click one to see its nearest neighbors."),
     map.node, share, folded);
-  picture.append(saveButton("words", picture, () => ({ measure, word: chosen, neighbors: found?.neighbors ?? [], words: points.map(({ word, x, y }) => ({ word, x: exact(x), y: exact(y) })) })));
+  picture.append(saveButton("words", picture, () => ({ measure, word: chosen, known: found?.known ?? null, neighbors: found?.neighbors ?? [], words: points.map(({ word, x, y }) => ({ word, x: exact(x), y: exact(y) })) })));
   const side = element("section", { "aria-label": "Neighbors" }, element("div", { class: "ask" }, search, options, switcher), problem, list);
   fill(host, element("div", { class: "words", on: { keydown: (event) => event.key === "Escape" && chosen !== null && choose(null) } }, picture, side));
   scope.onEnd(themed(scope.store));

@@ -3,16 +3,22 @@
 import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { parseTurns } from "../inputs.js";
+import { inputHelp } from "../model_card.js";
 import { errorLine, watchLink } from "../view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, params, stream }) {
+export function mount(host, app) {
+  const { model, params, stream } = app;
   const kept = parseTurns(params.get("turns") ?? params.get("before")); // the earlier turns of Watch
   const turns = kept.length % 2 === 0 ? kept : [];
   const list = element("ol", { class: "turns", tabindex: 0, "aria-label": "Conversation", "aria-live": "polite" });
   const input = element("input", { type: "text", "aria-label": "Message", placeholder: "Message", autocomplete: "off", required: true, dir: "auto" });
   input.value = params.get("text") ?? (turns.length > 0 ? "" : model.example?.text ?? "");
   const { problem, attempt } = errorLine();
+  const help = inputHelp(app, ({ text }) => {
+    input.value = text;
+    input.focus();
+  });
   let [running, ended] = [null, false];
   const sendButton = button("Send", () => {}, { type: "submit", class: "main" });
   const stop = button("Stop", () => running?.abort());
@@ -67,6 +73,7 @@ export function mount(host, { model, params, stream }) {
     const text = input.value.trim();
     if (text === "" || running !== null) return;
     turns.push(text);
+    help.check(text);
     input.value = "";
     params.set({ text: null });
     attempt(reply).then(() => {
@@ -78,7 +85,7 @@ export function mount(host, { model, params, stream }) {
   const node = element("section", { class: "chat", "aria-labelledby": "chat-title", on: { keydown: (event) => event.key === "Escape" && running?.abort() } },
     element("h2", { id: "chat-title" }, "Chat with the model"),
     element("p", { class: "explanation" }, "The model reads the last turns and generates a reply token by token; it has no other memory. “Show attention” opens Watch with the same input."),
-    list, problem, element("form", { class: "ask", on: { submit: send } }, input, sendButton, stop, anew));
+    list, problem, element("form", { class: "ask", on: { submit: send } }, input, sendButton, stop, anew), help.node);
   node.append(saveButton("chat", list, () => turns.map((text, number) => ({ role: number % 2 === 0 ? "user" : "assistant", text }))));
   fill(host, node);
   params.set({ before: null });

@@ -4,30 +4,38 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { quote, short, visible } from "/page/text.js";
 import { endpointOf } from "../api.js";
+import { inputHelp } from "../model_card.js";
 import { bars, errorLine, watchLink } from "../view_parts.js";
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, fetchJson, params }) {
+export function mount(host, app) {
+  const { model, fetchJson, params } = app;
   const first = element("textarea", { rows: 2, "aria-label": "Text", spellcheck: "false", dir: "auto" });
   first.value = params.get("text") ?? model.example?.text ?? "";
-  const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: params.get("second") === null });
-  second.value = params.get("second") ?? "";
-  const { problem, attempt } = errorLine();
+  const beside = params.get("second") ?? (params.get("text") === null ? model.example?.second ?? null : null);
+  const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: beside === null });
+  second.value = beside ?? "";
   const found = element("div");
+  const { problem, attempt } = errorLine(() => fill(found));
+  const help = inputHelp(app, (example) => {
+    [first.value, second.value, second.hidden] = [example.text, example.second ?? "", example.second === null];
+    show({ chosen: true });
+  });
   const look = element("span");
   let asked = null;
   const pair = button("", () => {
     second.hidden = !second.hidden;
-    show();
+    show({ chosen: true });
   });
 
-  function show() {
+  function show({ chosen = false } = {}) {
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
     const alone = second.hidden;
     pair.textContent = alone ? "Add a second text" : "Remove the second text";
-    params.set({ text: first.value, second: alone ? null : second.value });
+    params[chosen ? "go" : "set"]({ text: first.value, second: alone ? null : second.value });
+    help.check(alone ? first.value : [first.value, second.value]);
     fill(look, watchLink(model, { text: first.value, ...(alone ? {} : { second: second.value }) }));
     if (first.value.trim() === "") return fill(found);
     const given = alone ? { input: first.value } : { pairs: [[first.value, second.value]] };
@@ -45,16 +53,16 @@ export function mount(host, { model, fetchJson, params }) {
   const keys = (event) => {
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
-    show();
+    show({ chosen: true });
   };
   for (const area of [first, second]) {
     area.addEventListener("keydown", keys);
-    area.addEventListener("change", show);
+    area.addEventListener("change", () => show({ chosen: true }));
   }
   fill(host, element("section", { class: "classify", "aria-labelledby": "classify-title" },
     element("h2", { id: "classify-title" }, "Text classification"),
     element("p", { class: "explanation" }, "The model reads the whole text at once and predicts a probability for each class; they sum to 1. A token classifier does this for every word."),
-    first, second, element("div", { class: "ask" }, button("Classify", show, { class: "main" }), pair, look), problem, found));
+    first, second, help.node, element("div", { class: "ask" }, button("Classify", () => show({ chosen: true }), { class: "main" }), pair, look), problem, found));
   show();
   return () => {
     asked?.abort();

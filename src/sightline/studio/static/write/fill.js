@@ -4,23 +4,28 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { endpointOf } from "../api.js";
 import { undoHistory } from "../inputs.js";
-import { bars, errorLine, watchLink } from "../view_parts.js";
+import { inputHelp } from "../model_card.js";
+import { bars, errorLine, keepFocus, watchLink } from "../view_parts.js";
 
 const MASK = "[MASK]";
 const N_CANDIDATES = 10;
 
 /** Draw the view into an element; return a function that removes it. */
-export function mount(host, { model, fetchJson, params }) {
+export function mount(host, app) {
+  const { model, fetchJson, params } = app;
   const area = element("textarea", { rows: 3, "aria-label": "Text with masks", spellcheck: "false", dir: "auto" });
   area.value = params.get("text") ?? model.example?.text ?? `The ${MASK} dog`;
-  const { problem, attempt } = errorLine();
   const found = element("div");
+  const { problem, attempt } = errorLine(() => fill(found));
+  const help = inputHelp(app, ({ text }) => (history.set(text), show()));
   const look = element("span");
   let asked = null;
   const history = undoHistory(area, (text) => {
     params.set({ text });
-    fill(found);
-    follow();
+    keepFocus(() => {
+      fill(found);
+      follow();
+    }, area);
   });
   const undo = button("Undo", () => (history.undo(), show()));
 
@@ -41,6 +46,7 @@ export function mount(host, { model, fetchJson, params }) {
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
+    help.check(area.value.replaceAll(MASK, " "));
     if (!area.value.includes(MASK)) return fill(found, element("p", { class: "explanation" }, `The text has no mask: place the cursor where a word is missing and insert ${MASK}.`));
     return attempt(async () => {
       const { data: [gaps] } = await fetchJson(endpointOf(model), { model: model.id, input: area.value, n: N_CANDIDATES }, { signal });
@@ -66,7 +72,7 @@ export function mount(host, { model, fetchJson, params }) {
   fill(host, element("section", { class: "fill", "aria-labelledby": "fill-title" },
     element("h2", { id: "fill-title" }, "Fill masks"),
     element("p", { class: "explanation" }, "Masked language modeling: the model reads the context on both sides of a mask and predicts a probability for each token. Each mask is predicted independently; click a token to insert it."),
-    area, element("div", { class: "ask" }, button("Predict", show, { class: "main" }), button(`Insert ${MASK}`, insert), undo, look), problem, found));
+    area, help.node, element("div", { class: "ask" }, button("Predict", show, { class: "main" }), button(`Insert ${MASK}`, insert), undo, look), problem, found));
   follow();
   show();
   return () => {

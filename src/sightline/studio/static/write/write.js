@@ -5,7 +5,8 @@ import { button, element, fill } from "/page/dom.js";
 import { saveButton } from "/page/export.js";
 import { percent, quote, short, visible } from "/page/text.js";
 import { undoHistory } from "../inputs.js";
-import { bars, errorLine, watchLink } from "../view_parts.js";
+import { inputHelp } from "../model_card.js";
+import { bars, errorLine, keepFocus, watchLink } from "../view_parts.js";
 
 const N_CONTINUATIONS = 3;
 const PAUSE = 400; // milliseconds after typing until probabilities are updated
@@ -24,7 +25,11 @@ export function mount(host, app) {
   const area = element("textarea", { rows: 7, "aria-label": "Text", spellcheck: "false", dir: "auto" });
   area.value = params.get("text") ?? model.example?.text ?? "";
   const { problem, attempt } = errorLine();
-  const probabilityErrors = errorLine();
+  const probabilityErrors = errorLine(() => fill(probabilities));
+  const help = inputHelp(app, ({ text }) => {
+    history.set(text);
+    area.focus();
+  });
   const knobs = samplingSettings(params);
   const list = element("div", { class: "continuations", role: "listbox", "aria-label": "Continuations", hidden: true });
   const probabilities = element("div");
@@ -34,11 +39,13 @@ export function mount(host, app) {
 
   const changed = (text) => {
     params.set({ text });
-    dismiss();
-    fill(probabilities);
-    follow();
+    keepFocus(() => {
+      dismiss();
+      fill(probabilities);
+      follow();
+    }, area);
     clearTimeout(timer);
-    timer = setTimeout(showProbabilities, PAUSE);
+    timer = setTimeout(settled, PAUSE);
   };
   const history = undoHistory(area, changed);
   const continueButton = button("Continue", () => continueText(), { class: "main", title: "Continue the text (Ctrl+Enter)" });
@@ -124,6 +131,12 @@ export function mount(host, app) {
     area.focus();
   }
 
+  /** What follows when the user pauses. */
+  function settled() {
+    help.check(area.value);
+    return showProbabilities();
+  }
+
   async function showProbabilities() {
     asked?.abort();
     params.set({ probabilities: wantsProbabilities.checked ? 1 : null });
@@ -153,12 +166,12 @@ export function mount(host, app) {
   const node = element("section", { class: "write", "aria-labelledby": "write-title", on: { keydown: keys } },
     element("h2", { id: "write-title" }, "Write with the model"),
     element("p", { class: "explanation" }, "Start a text and let the model continue it, one sampled token at a time. Three options: ↑ ↓ select, Tab or click accepts, Escape dismisses."),
-    area, element("div", { class: "ask" }, continueButton, three, stop, undo, redo, look), problem, list, knobs.node,
+    area, help.node, element("div", { class: "ask" }, continueButton, three, stop, undo, redo, look), problem, list, knobs.node,
     element("p", { class: "option" }, wantsProbabilities, element("label", { for: "probabilities" }, "Show the probability of each token")), probabilityErrors.problem, probabilities);
   wantsProbabilities.addEventListener("change", showProbabilities);
   fill(host, node);
   follow();
-  showProbabilities();
+  settled();
   return () => {
     ended = true;
     running?.abort();
