@@ -50,11 +50,10 @@ def read_run_record(folder: Path) -> dict[str, Any] | None:
         return None
     with file:
         record = read_entries(read_limited(file, path, max_bytes=MAX_BYTES), path, migrate=migrate_run_record)
-    sections = [entries.get("data") for name in ("resolved", "recipe") if isinstance(entries := record.get(name), dict)]
-    if sections and isinstance(sections[0], dict) and "validation_share" not in sections[0]:
-        for data in sections:
-            if isinstance(data, dict):
-                data["validation_share"] = None  # a run of 0.2.0 or before keeps what it held out
+    resolved = record.get("resolved")
+    data = resolved.get("data") if isinstance(resolved, dict) else None
+    if isinstance(data, dict):
+        data.setdefault("validation_share", None)  # a run of 0.2.0 or before keeps what it held out
     return record
 
 
