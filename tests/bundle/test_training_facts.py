@@ -8,6 +8,7 @@ import pytest
 from sightline.bundle import load, save
 from sightline.bundle.calibration import Bin, Calibration
 from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.language_statistics import LanguageStatistics
 from sightline.bundle.training_facts import MAX_TEXT_LENGTH, InputExample, TrainingFacts
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import ModelFileError
@@ -23,6 +24,7 @@ FACTS = TrainingFacts(
     max_source_tokens=60,
     examples=(InputExample("a cat", to="de", reference="eine Katze"), InputExample("one", second="two")),
     inputs=InputStatistics("AQ==", ("LATIN",), 0.25, 0.2),
+    languages=LanguageStatistics({"de": "AQI=", "en": "AgE="}),
 )
 
 
@@ -52,6 +54,9 @@ def test_model_of_unknown_training_has_no_file(bundle, tmp_path):
         ({"examples": [{"reference": "a"}]}, "entry"),
         ({"examples": [{"text": "a" * (MAX_TEXT_LENGTH + 1)}]}, "a text has 2,001 characters"),
         ({"inputs": {"seen_tokens": "?"}}, "seen_tokens is not base64"),
+        ({"languages": {"tokens": {}}}, "there must be between 1 and 100 languages, not 0"),
+        ({"languages": {"tokens": {"de": "?"}}}, "the table of 'de' is not base64"),
+        ({"languages": {"tokens": {"de": "AQI=", "en": "AQ=="}}}, "differ in length"),
         ({"score": {}}, "did you mean 'scores'"),
         ({"files": ["a" * (MAX_TEXT_LENGTH + 1)]}, "a text has 2,001 characters"),
     ],

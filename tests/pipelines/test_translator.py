@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightline.bundle import TaskConfig
 from sightline.bundle.calibration import Bin, Calibration, Confidence
+from sightline.bundle.language_statistics import collect_language_statistics
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.decoding import DecodingSettings
 from sightline.errors import InputError, SettingsError
@@ -16,6 +19,7 @@ from sightline.tasks import pipeline_for
 from sightline.tracing.tokenized_text import word_spans
 
 from .tiny import (
+    TAGGED,
     many_languages_bundle,
     one_direction_bundle,
     precise,
@@ -144,6 +148,41 @@ def test_language_decides_the_tag_before_the_text():
         translator.translate("the cat", to="de"),
         translator.translate("a dog", to="fr"),
     ]
+
+
+def between_two_languages() -> Translator:
+    """A translator between German and English, with statistics that know "the" and "die" only."""
+    tokenizer = TAGGED
+    words = {"en": " the the the", "de": " die die die"}
+    counts = {name: np.bincount(tokenizer.encode(text), minlength=tokenizer.vocab_size) for name, text in words.items()}
+    bundle = precise(many_languages_bundle())
+    training = replace(bundle.training, languages=collect_language_statistics(counts))
+    return Translator(replace(bundle, task_config=TaskConfig("translation", languages=("de", "en")), training=training))
+
+
+def test_between_two_languages_the_target_is_the_one_that_the_text_is_not_in():
+    translator = between_two_languages()
+    texts = ["see the cat", "sieh die cat", "12"]
+    assert [next(iter(translator.detect_language(text))) for text in texts[:2]] == ["en", "de"]
+    assert translator.translate(texts) == [
+        translator.translate(text, to=to) for text, to in zip(texts, ("de", "en", "de"), strict=True)
+    ]
+    assert translator.translate(texts[0], from_="de") == translator.translate(texts[0], to="en")
+    assert translator.trace(texts[1]).source.tokens[0].text == "<2en>"
+
+
+def test_the_language_of_a_document_is_that_of_its_text():
+    translator = between_two_languages()
+    page = '<p title="the the the the">die cat</p>'
+    assert translator.translate(page, markup="html") == translator.translate(page, markup="html", to="en")
+
+
+def test_a_model_that_cannot_tell_languages_apart_asks_for_one():
+    translator = between_two_languages()
+    unknown = Translator(replace(translator.bundle, training=replace(translator.bundle.training, languages=None)))
+    assert unknown.detect_language("the") == {}
+    with pytest.raises(InputError, match="give the target language, one of de, en"):
+        unknown.translate("the cat")
 
 
 def test_language_that_is_missing_or_unknown_is_refused(simple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from sightline.bundle.calibration import Calibration
 from sightline.bundle.input_statistics import InputStatistics
+from sightline.bundle.language_statistics import LanguageStatistics
 from sightline.config import Checks
 
 MAX_TEXTS = 1_000
@@ -51,6 +52,8 @@ class TrainingFacts:
     """A few inputs of the validation set, for people to try."""
     inputs: InputStatistics | None = None
     """What inputs looked like, to notice one that is unlike them."""
+    languages: LanguageStatistics | None = None
+    """How to tell the languages of a multilingual translator apart."""
 
     def __post_init__(self) -> None:
         checks = Checks()

@@ -172,7 +172,7 @@ def put_warnings(messages: Sequence[str], text: Text) -> None:
 
 def check_languages(translator: "Translator", to: str | None, from_: str | None) -> None:
     """Refuse invalid languages before a text is read."""
-    translator.language_tags(to, from_, 1)
+    translator.language_tags(to, from_, [""])
 
 
 def describe_decoding(settings: "DecodingSettings") -> str:

@@ -157,6 +157,11 @@ class Pipeline:
         return ()
 
     @property
+    def chooses_target(self) -> bool:
+        """Whether it finds the target language of a text itself, if none is given."""
+        return False
+
+    @property
     def head(self) -> Head | None:
         """The head that reads the model's output, if this pipeline uses one."""
         return None

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Literal, TypeVar, overload
 
 from sightline.bundle.calibration import Confidence
+from sightline.bundle.language_statistics import MAX_DETECTED_LENGTH
 from sightline.config import one_of, unknown_name
 from sightline.data.sentences import Span, cut_sentence, split_lines, split_sentences
 from sightline.data.tokenizers import tag_token
@@ -110,6 +111,11 @@ class Translator(Seq2SeqPipeline):
         return self.task_config.languages if self.task_config else ()
 
     @property
+    def chooses_target(self) -> bool:
+        """Whether it finds the target language of a text itself: of two languages, the one that the text is not in."""
+        return len(self.languages) == 2 and self.bundle.training.languages is not None
+
+    @property
     def direction(self) -> tuple[str, str] | None:
         """Source and target language of a model of one direction, if they are known."""
         config = self.task_config
@@ -204,7 +210,7 @@ class Translator(Seq2SeqPipeline):
         """
         if isinstance(texts, str):
             raise InputError("expected a list of texts, not one text: put it in brackets")
-        self.language_tags(to, from_, len(texts))
+        self.language_tags(to, from_, texts)
         names = [to] * len(texts) if to is None or isinstance(to, str) else list(to)
         beginnings = [""] * len(texts) if prefixes is None else list(prefixes)
         if len(beginnings) != len(texts):
@@ -253,10 +259,11 @@ class Translator(Seq2SeqPipeline):
         self, text: str, options: TranslationOptions, *, name: str = "the text"
     ) -> SegmentedText | SegmentedDocument:
         """Split a text or a document into segments that the model can read; `name` is for errors."""
-        [tag] = self.language_tags(options.to, options.from_, 1)
         if options.markup == "text":
+            [tag] = self.language_tags(options.to, options.from_, [text])
             return self.segment_text(text, tag, options, name=name)
         document = read_document(text, options.markup)
+        [tag] = self.language_tags(options.to, options.from_, [" ".join(document.texts)])
         blocks = (self.segment_text(block, tag, replace(options, prefix=""), name=name) for block in document.texts)
         return SegmentedDocument(document, list(blocks))
 
@@ -363,7 +370,7 @@ class Translator(Seq2SeqPipeline):
         `tracing.TraceOptions` (`activations`, `layers`, `heads`, `candidates`, `logit_lens`, `head_ablation`,
         `hypotheses`, `ablate_heads`, `limit`, `progress`) and decoding settings (`beam_size=4`).
         """
-        [tag] = self.language_tags(to, from_, 1)
+        [tag] = self.language_tags(to, from_, [text])
         if target is None and split is not False:
             self.require_one_sentence(text)
         source = tokenize_input(text, self.tokenizer, before=tag if text.strip() else [])
@@ -431,7 +438,7 @@ class Translator(Seq2SeqPipeline):
         self, texts: Sequence[str], to: str | Sequence[str] | None, from_: str | None
     ) -> list[list[int]]:
         """Tokenize texts, each after its language tag; a blank one becomes empty."""
-        tags = self.language_tags(to, from_, len(texts))
+        tags = self.language_tags(to, from_, texts)
         return [
             [*tag, *ids] if ids and text.strip() else []
             for text, tag, ids in zip(texts, tags, self.encode_texts(texts), strict=True)
@@ -452,14 +459,42 @@ class Translator(Seq2SeqPipeline):
 
         return JobGroup(jobs, build, uses_model=chosen.alignment or chosen.markup != "text")
 
-    def language_tags(self, to: str | Sequence[str] | None, from_: str | None, n_texts: int) -> list[list[int]]:
-        """Return the target-language tag before each text."""
-        names = [to] * n_texts if to is None or isinstance(to, str) else list(to)
-        if len(names) != n_texts:
-            raise InputError(f"there are {len(names)} languages for {n_texts} texts: give one, or one for each")
+    def language_tags(self, to: str | Sequence[str] | None, from_: str | None, texts: Sequence[str]) -> list[list[int]]:
+        """Return the target-language tag before each text; without `to`, see `choose_target`."""
+        names = [to] * len(texts) if to is None or isinstance(to, str) else list(to)
+        if len(names) != len(texts):
+            raise InputError(f"there are {len(names)} languages for {len(texts)} texts: give one, or one for each")
         if from_ is not None:
-            self.check_language(from_, option="from_")  # not used by the model, but a typo should be reported
-        return [self.language_tag(name) for name in names]
+            self.check_language(from_, option="from_")  # a typo should be reported, also where it decides nothing
+        chosen = (
+            self.choose_target(text, from_) if name is None else name for name, text in zip(names, texts, strict=True)
+        )
+        return [self.language_tag(name) for name in chosen]
+
+    def choose_target(self, text: str, from_: str | None = None) -> str | None:
+        """Return the target language of a text for which none is given: of two languages, the one it is not in.
+
+        None for a model that cannot tell (see `chooses_target`).
+        """
+        if not self.chooses_target:
+            return None
+        first, second = self.languages
+        source = from_ or next(iter(self.detect_language(text)))
+        return second if source == first else first
+
+    def detect_language(self, text: str) -> dict[str, float]:
+        """Return the probability of each language of a multilingual model, the likeliest first.
+
+        Empty for a model that cannot tell: of one direction, or trained before these statistics were recorded. Of a
+        text that says nothing, such as a number, the last language is the likeliest: its translation is in the first.
+        """
+        statistics = self.bundle.training.languages
+        if statistics is None:
+            return {}
+        found = statistics.detect(self.tokenizer.encode(text[:MAX_DETECTED_LENGTH]))
+        order = list(reversed(self.languages))
+        known = ((language, found[language]) for language in order if language in found)
+        return dict(sorted(known, key=lambda pair: -pair[1]))
 
     def language_tag(self, to: str | None) -> list[int]:
         """Return the tag of a language, if this model needs one."""

@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
 
 from sightline.bundle.input_statistics import collect_input_statistics
+from sightline.bundle.language_statistics import LanguageStatistics, collect_language_statistics
 from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.data.datasets.examples import Examples
 from sightline.data.sentences import split_sentences
+from sightline.data.tokenizers import tag_token
 from sightline.training.state import Metric
 
 
@@ -37,6 +41,7 @@ def collect_data_facts(examples: Examples, inputs: Sequence[InputExample]) -> Tr
         n_validation=int(examples.valid.selected.sum()),
         examples=choose_examples(inputs),
         inputs=collect_input_statistics(texts, tokenizers.source, tokenizers.words, seen_ids) if texts else None,
+        languages=count_languages(examples),
         **measure_sources(examples),
     )
 
@@ -72,6 +77,11 @@ def choose_examples(inputs: Sequence[InputExample], n: int = MAX_EXAMPLES) -> tu
     return (*chosen[first : first + 1], *chosen[:first], *chosen[first + 1 :])
 
 
+def spread(numbers: Int[ndarray, " n"], limit: int) -> Int[ndarray, " some"]:
+    """Return at most so many of the numbers, evenly spread."""
+    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), limit)).astype(np.int64)]
+
+
 MAX_MEASURED_SOURCES = 2_000
 """Training sources in which sentences are counted, evenly spread over the corpus."""
 
@@ -82,10 +92,34 @@ def measure_sources(examples: Examples) -> dict[str, Any]:
     if dataset.columns < 2 or examples.labels or not len(numbers):
         return {}
     tokenizer, n_tags = examples.tokenizers.source, 1 if examples.data.languages else 0
-    some = numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), MAX_MEASURED_SOURCES)).astype(np.int64)]
+    some = spread(numbers, MAX_MEASURED_SOURCES)
     texts = tokenizer.decode_batch([ids.tolist()[n_tags:] for ids in dataset.sequences(some)])
     lengths = dataset.lengths[numbers, 0]
     return {
         "multi_sentence_share": sum(len(split_sentences(text)) > 1 for text in texts) / len(texts),
         "max_source_tokens": max(1, int(np.quantile(lengths, 0.999, method="higher"))),
     }
+
+
+MAX_COUNTED_TARGETS = 50_000
+"""Training targets in which the tokens of each language are counted, evenly spread over the corpus."""
+
+
+def count_languages(examples: Examples) -> LanguageStatistics | None:
+    """Return how often each token occurs in each target language of a multilingual translator.
+
+    None for other models, and where the sources have a tokenizer of their own.
+    """
+    languages, tokenizers = examples.data.languages, examples.tokenizers
+    numbers = np.flatnonzero(examples.train.selected)
+    if not languages or tokenizers.target is not None or not len(numbers):
+        return None
+    dataset = examples.train.dataset
+    some = spread(numbers, MAX_COUNTED_TARGETS)
+    tags = np.array([ids[0] for ids in dataset.sequences(some)])
+    counts = {}
+    for language in languages:
+        own = dataset.sequences(some[tags == tokenizers.source.special_id(tag_token(language))], column=1)
+        ids = np.concatenate(own) if own else np.zeros(0, dtype=np.int64)
+        counts[language] = np.bincount(ids, minlength=tokenizers.source.vocab_size)
+    return collect_language_statistics(counts)

@@ -111,7 +111,7 @@ class Translation(PairTask):
 
         has_language = bool(pipeline.languages) and options.to is None and examples.is_table
         if not has_language:
-            pipeline.language_tags(options.to, options.from_, 1)  # a typo is reported before anything is translated
+            pipeline.language_tags(options.to, options.from_, [""])  # a typo is reported before anything is translated
         sources, targets, *languages = zip(*examples.pairs(language_column=has_language), strict=True)
         return evaluate_translator(
             pipeline,

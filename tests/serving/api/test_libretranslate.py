@@ -1,8 +1,12 @@
 """Plain requests as LibreTranslate's clients send them."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from pipelines.tiny import classifier_bundle, one_direction_bundle
+from pipelines.tiny import classifier_bundle, many_languages_bundle, one_direction_bundle
+from sightline.bundle.language_statistics import collect_language_statistics
 from sightline.pipelines import Classifier, Translator
 from sightline.serving.http import ServingSettings
 from sightline.serving.service import service
@@ -65,10 +69,10 @@ def test_unsupported_request_is_refused(http, more, said):
     assert "secret" not in answer.text
 
 
-def test_detection_needs_a_classifier_of_languages(http):
+def test_detection_needs_a_model_that_knows_languages(http):
     answer = http.post("/detect", json={"q": "the cat"})
     assert answer.status_code == 404
-    assert "serve a classifier" in answer.json()["error"]["message"]
+    assert "or a classifier whose labels are codes" in answer.json()["error"]["message"]
 
 
 def test_detection_by_a_classifier_of_languages():
@@ -80,6 +84,21 @@ def test_detection_by_a_classifier_of_languages():
     assert {one["language"] for one in found} == set(model.labels)
     assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
     assert found[0]["confidence"] == max(one["confidence"] for one in found)
+
+
+def test_detection_by_a_translator_of_several_languages():
+    bundle = many_languages_bundle()
+    counts = {"en": "the cat", "de": "Katze", "fr": "où est la gare"}
+    tokens = {
+        name: np.bincount(bundle.tokenizer.encode(text), minlength=bundle.tokenizer.vocab_size)
+        for name, text in counts.items()
+    }
+    training = replace(bundle.training, languages=collect_language_statistics(tokens))
+    model = Translator(replace(bundle, training=training))
+    with standing(service({"many": model}, ServingSettings(port=0))) as server, asking(server.url) as client:
+        found = client.post("/detect", json={"q": "la gare"}).json()
+    assert found[0]["language"] == "fr"
+    assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
+from sightline.bundle.language_statistics import MAX_DETECTED_LENGTH
 from sightline.decoding.settings import DecodingSettings
 from sightline.serving.api.submit import NO_MODEL, Submitter
+from sightline.serving.http.app import charge
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router, accepts_form
 from sightline.tasks.translation import language_name
@@ -99,9 +101,8 @@ def router(submitter: Submitter) -> Router:
     @routes.post("/detect", summary="Detect the language of a text")
     @accepts_form
     async def detect(body: DetectBody, request: Request) -> list[DetectedLanguage]:
-        model = find_detector(submitter)
-        [[one]] = [(await submitter.call_on_texts(request, model, "classify", model.classify, [body.q], param="q"))[0]]
-        ranked = sorted(one.probabilities.items(), key=lambda pair: -pair[1])
+        found = await detect_language(submitter, request, body.q)
+        ranked = sorted(found.items(), key=lambda pair: -pair[1])
         return [DetectedLanguage(language=code, confidence=round(100 * value, 2)) for code, value in ranked[:5]]
 
     return routes
@@ -181,14 +182,35 @@ def build_response(found: "list[list[Any]]", *, is_single: bool, alternatives: b
     )
 
 
-def find_detector(submitter: Submitter) -> "Classifier":
-    """Return the model that detects languages: a classifier whose labels are all language codes."""
-    for model in submitter.models.models.values():
-        labels = getattr(model, "labels", ())
-        if labels and not getattr(model, "per_word", False) and all(map(LANGUAGE.fullmatch, labels)):
-            return model  # type: ignore[return-value]  # only classifiers have labels
+async def detect_language(submitter: Submitter, request: Request, text: str) -> dict[str, float]:
+    """Return the probability of each language, by the classifier or else the translator that knows the most."""
+    classifiers, translators = find_detectors(submitter.models.models.values())
+    if classifiers:
+        classifier = classifiers[0]
+        classify = classifier.classify
+        [found], _ = await submitter.call_on_texts(request, classifier, "classify", classify, [text], param="q")
+        probabilities: dict[str, float] = found.probabilities
+        return probabilities
+    if translators:
+        translator = max(translators, key=lambda one: len(one.languages))
+        charge(request, len(translator.tokenizer.encode(text[:MAX_DETECTED_LENGTH])))
+        return translator.detect_language(text)
     raise Problem(
         404,
-        "no model of this server detects languages: serve a classifier whose labels are codes such as en, de",
+        "no model of this server detects languages: serve a translator into several languages, such as en-de, or a "
+        "classifier whose labels are codes such as en, de",
         code="model_not_found",
     )
+
+
+def find_detectors(models: "Iterable[Pipeline]") -> "tuple[list[Classifier], list[Translator]]":
+    """Return the models that tell languages apart: classifiers whose labels are language codes, and translators."""
+    classifiers: list[Any] = []
+    translators: list[Any] = []
+    for model in models:
+        labels = getattr(model, "labels", ())
+        if labels and not getattr(model, "per_word", False) and all(map(LANGUAGE.fullmatch, labels)):
+            classifiers.append(model)
+        elif model.languages and model.bundle.training.languages is not None:
+            translators.append(model)
+    return classifiers, translators

@@ -55,6 +55,7 @@ class ModelCard(BaseModel):
     parameters: int
     max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
     languages: list[str] = Field(description="Target languages, if the model has several.")
+    chooses_target: bool = Field(description="Whether the target language may be left out: the model detects it.")
     source_language: str | None = Field(description="Language of its sources, if it translates in one direction.")
     target_language: str | None = Field(description="Language of its targets, if it translates in one direction.")
     about: About = Field(description="What the model does and was trained on.")
@@ -120,6 +121,7 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         parameters=sum(parameter.numel() for parameter in model.model.parameters()),
         max_length=model.max_length,
         languages=list(model.languages),
+        chooses_target=model.chooses_target,
         source_language=model.task_config.source_language if model.task_config else None,
         target_language=model.task_config.target_language if model.task_config else None,
         about=About(

@@ -2,6 +2,7 @@
 // and redo for a text area.
 
 import { button, element } from "/page/dom.js";
+import { languageName } from "./model_card.js";
 
 const KINDS = { turns: earlierTurns, pair: secondText };
 
@@ -38,6 +39,27 @@ export function parseTurns(text) {
   } catch {
     return [];
   }
+}
+
+/**
+ * The choice of the target language: {node, value, choose}; `value()` is null where the model finds it itself, and for a model that has
+ * none to choose, whose node is null, too.
+ */
+export function targetChoice(model, params) {
+  if (model.languages.length < 2) return { node: null, value: () => null, choose: () => {} };
+  const languages = model.languages.map((code) => [code, languageName(code)]);
+  const options = model.chooses_target ? [["", "the other language"], ...languages] : languages;
+  const input = element("select", { "aria-label": "To" }, ...options.map(([value, name]) => element("option", { value }, name)));
+  const wanted = params.get("to") ?? (model.chooses_target ? "" : model.example.to);
+  input.value = options.some(([value]) => value === wanted) ? wanted : options[0][0];
+  return {
+    node: element("label", { class: "choice" }, "To ", input),
+    value: () => input.value || null,
+    /** Take the language of an example, unless the model finds it itself. */
+    choose: (language) => {
+      if (language !== null && input.value !== "") input.value = language;
+    },
+  };
 }
 
 /** The second text of a pair. */

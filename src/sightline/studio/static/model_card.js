@@ -79,7 +79,7 @@ export function inputHelp({ model, fetchJson }, choose) {
     asked = new AbortController();
     const { signal } = asked;
     const texts = [input].flat();
-    const known = model.examples.find(({ text, second, to: into }) => text === texts.at(second === null ? -1 : 0) && (second === null || second === texts[1]) && (into === null || into === to));
+    const known = model.examples.find(({ text, second, to: into }) => text === texts.at(second === null ? -1 : 0) && (second === null || second === texts[1]) && (into === null || to === null || into === to));
     expected.hidden = !known?.reference;
     fill(expected, known?.reference ? `In the validation set: “${clip(known.reference, REFERENCE_LENGTH)}”` : "");
     strange.hidden = true;

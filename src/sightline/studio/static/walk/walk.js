@@ -5,8 +5,8 @@ import { Store, syncUrl } from "/page/store.js";
 import { palette } from "/page/theme.js";
 import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
-import { extraInputs, requestInput } from "../inputs.js";
-import { inputHelp, languageName } from "../model_card.js";
+import { extraInputs, requestInput, targetChoice } from "../inputs.js";
+import { inputHelp } from "../model_card.js";
 import { link } from "../url_state.js";
 import { Activations, Context, depth, headWidth, nLayers, towersOf } from "./activations.js";
 import { controls, followScroll, keys, map, strips } from "./navigation.js";
@@ -21,21 +21,21 @@ const DETERMINISTIC = { beam_size: 1, max_tokens: 20 }; // so that a link always
 export function mount(host, app) {
   const { model, params } = app;
   const input = element("input", { type: "text", "aria-label": "Text", value: params.get("text") ?? model.example.text, required: true });
-  const to = element("select", { "aria-label": "To" }, ...model.languages.map((name) => element("option", { value: name, selected: name === (params.get("to") ?? model.example.to) }, languageName(name))));
+  const to = targetChoice(model, params);
   const problem = element("p", { class: "problem", role: "alert" });
   const body = element("div", { class: "walk" });
   const { within, below, values, other } = extraInputs(model, params, () => anew());
   const help = inputHelp(app, (example) => {
     [input.value, other.value] = [example.text, example.second];
-    if (example.to !== null) to.value = example.to;
+    to.choose(example.to);
     anew();
   });
-  const form = element("form", { class: "ask" }, input, within, model.languages.length > 1 ? to : null, button("Walk through", () => {}, { type: "submit", class: "main" }));
+  const form = element("form", { class: "ask" }, input, within, to.node, button("Walk through", () => {}, { type: "submit", class: "main" }));
   let remove = () => {};
   let latest = 0;
   const start = async (write = params.set) => {
     const request = ++latest;
-    const language = model.languages.length > 1 ? { to: to.value } : {};
+    const language = { to: to.value() };
     const given = { text: input.value, ...values() };
     problem.textContent = "";
     help.check(requestInput(given), language.to);
@@ -45,7 +45,7 @@ export function mount(host, app) {
       remove();
       remove = () => {};
       const [first] = towersOf(trace);
-      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value, ...language }) }, "Watch"), "."));
+      if (first === undefined) return fill(body, element("p", { class: "explanation" }, NO_STAGES, element("a", { href: link("watch", { model: model.id, text: input.value, ...(language.to === null ? {} : language) }) }, "Watch"), "."));
       if (trace[first === "encoder" ? "source" : "inputs"].tokens.length === 0) throw new Error("The text is empty.");
       write({ ...given, ...language });
       remove = drawWalk(body, app, trace);

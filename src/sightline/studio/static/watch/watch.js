@@ -5,8 +5,8 @@ import { element, fill } from "/page/dom.js";
 import { createStore, formatHeads, parseHeads, showTrace, stateFromUrl, syncUrl, urlOf } from "/page/store.js";
 import { readTrace } from "/page/trace.js";
 import { Scope } from "/page/view.js";
-import { extraInputs, requestInput } from "../inputs.js";
-import { inputHelp, languageName } from "../model_card.js";
+import { extraInputs, requestInput, targetChoice } from "../inputs.js";
+import { inputHelp } from "../model_card.js";
 import { layout } from "./layout.js";
 
 const MAX_AUTOPLAY_STEPS = 40; // longer outputs do not play automatically
@@ -101,23 +101,23 @@ function createForm(app, submit) {
   const text = element("input", { type: "text", "aria-label": label, placeholder: `${label} …`, autocomplete: "off", spellcheck: "false", dir: "auto" });
   text.value = params.get("text") ?? model.example.text;
   const beams = [...new Set([...BEAMS, usual])].sort((one, other) => one - other).map(String);
-  const to = model.languages.length > 1 ? select("To", model.languages.map((language) => [language, languageName(language)]), params.get("to") ?? model.example.to) : null;
+  const to = targetChoice(model, params);
   const beam = model.generates ? select("Beam", beams.map((size) => [size, size]), params.get("beam") ?? String(usual), "Beam size: hypotheses kept at each step") : null;
   const length = asksLength ? select("Tokens", ["10", "20", "40", "100", "200"].map((count) => [count, count]), params.get("length") ?? "20", "Maximum number of new tokens") : null;
   const { within, below, values, other } = extraInputs(model, params, submit);
   const problem = element("p", { class: "problem", role: "alert" });
   const go = element("button", { type: "submit", class: "main" }, verb);
-  const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, within, ...[to, beam, length].map((one) => one?.node), go);
+  const node = element("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); submit(); } } }, text, within, to.node, ...[beam, length].map((one) => one?.node), go);
   const value = (one) => one?.input.value ?? null;
   const help = inputHelp(app, (example) => {
     [text.value, other.value] = [example.text, example.second];
-    if (example.to !== null && to !== null) to.input.value = example.to;
+    to.choose(example.to);
     submit();
   });
   return {
     node: element("div", {}, node, below, help.node, problem),
     check: help.check,
-    values: () => ({ text: text.value, to: value(to), beam: value(beam), length: value(length), ...values() }),
+    values: () => ({ text: text.value, to: to.value(), beam: value(beam), length: value(length), ...values() }),
     problem: (message) => fill(problem, message),
   };
 }
