@@ -6,6 +6,8 @@ import sightline
 from sightline.bundle.training_facts import InputExample
 from sightline.runs.training_facts import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, choose_examples
 
+from .small import LAYERS, TINY
+
 LONG = InputExample("word " * MAX_EXAMPLE_LENGTH)
 MANY = [InputExample(f"{'long ' * (at % 9)}number {at}", to=("de", "fr")[at % 2], reference="r") for at in range(90)]
 
@@ -50,3 +52,33 @@ def test_a_run_records_what_its_inputs_contained_and_not_its_targets(trained):
     model = sightline.load(trained("phrases"))
     assert "never occurred" in model.find_unfamiliar("hyvää huomenta kaikille ystäville").note
     assert "Greek" in model.find_unfamiliar("καλημέρα κόσμε").note
+
+
+WORDS = {"en": "the small dog sees a house", "de": "der kleine Hund sieht ein Haus", "fr": "le petit chien voit maison"}
+
+
+def train_two_targets(folder, sources):
+    """Train a translator into German and French for a moment."""
+    rows = []
+    for number in range(60):
+        for target in ("de", "fr"):
+            source = sources[number % len(sources)]
+            if source != target:
+                texts = [" ".join(WORDS[name].split()[number // 2 % 4 :]) for name in (source, target)]
+                rows.append("\t".join([*(f"{text} {number}" for text in texts), target]))
+    (folder / "rows.tsv").write_text("\n".join(rows), encoding="utf-8")
+    settings = {**TINY, **LAYERS["translation"], "data.train": str(folder / "rows.tsv"), "data.languages": ["de", "fr"]}
+    return sightline.train("translation", settings, out=folder / "run").load()
+
+
+def test_a_model_of_both_directions_tells_its_languages_apart(tmp_path):
+    model = train_two_targets(tmp_path, ["de", "fr"])
+    assert model.chooses_target
+    assert next(iter(model.detect_language("der Hund"))) == "de"
+    assert next(iter(model.detect_language("petit chien"))) == "fr"
+
+
+def test_a_model_whose_sources_are_in_a_third_language_does_not_choose(tmp_path):
+    model = train_two_targets(tmp_path, ["en"])
+    assert not model.chooses_target
+    assert model.detect_language("der Hund") == {}

@@ -7,7 +7,7 @@ log-probability takes one byte, so that the table of a vocabulary and its langua
 import base64
 import binascii
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,11 +54,21 @@ class LanguageStatistics:
 
     def detect(self, ids: Sequence[int]) -> dict[str, float]:
         """Return the probability of each language, the likeliest first; equal ones for a text without known tokens."""
-        known = [id_ for id_ in ids if id_ < self.log_probs.shape[1]]
-        bits = self.log_probs[:, known].sum(axis=1)
+        bits = self.sum_bits(ids)
         weights = np.exp2(bits - bits.max(initial=-np.inf))
         found = zip(self.tokens, (weights / weights.sum()).tolist(), strict=True)
         return dict(sorted(found, key=lambda pair: -pair[1]))
+
+    def sum_bits(self, ids: Sequence[int]) -> Float[ndarray, " languages"]:
+        """Return the log-probability of a text in each language, in bits."""
+        known = [id_ for id_ in ids if id_ < self.log_probs.shape[1]]
+        found: Float[ndarray, " languages"] = self.log_probs[:, known].sum(axis=1)
+        return found
+
+    def mean_information(self, texts: Iterable[Sequence[int]]) -> float:
+        """Return the information of a token in bits, each text read as the language in which it is the likeliest."""
+        read = [(-float(self.sum_bits(ids).max()), len(ids)) for ids in texts]
+        return sum(bits for bits, _ in read) / max(1, sum(length for _, length in read))
 
 
 def collect_language_statistics(counts: Mapping[str, Int[ndarray, " V"]]) -> LanguageStatistics:
