@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help demo test chromium slow check format bench results docs-figures docs-api clean
+.PHONY: help demo test chromium slow check format bench results builtin-models docs-figures docs-api clean
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
@@ -54,6 +54,10 @@ DATA ?= ../shared/data
 RUNS ?= $(HOME)/sightline-results
 results: $(READY)  ## train what is in docs/results.md (ROW=name for one row, TRIAL='seed 2' for a part of it; DATA and RUNS are folders)
 	PYTHONPATH=docs $(BIN)/python -m making.results $(ROW) --trial '$(TRIAL)' --data $(DATA) --runs $(RUNS)
+
+MINUTES ?=
+builtin-models: $(READY)  ## train the models that the package contains, and write them into it (some 80 minutes; MINUTES=N)
+	PYTHONPATH=docs $(BIN)/python -m making.builtin_models --data $(DATA) --runs $(RUNS) $(if $(MINUTES),--minutes $(MINUTES))
 
 # The documents follow the demo's model: a number in a sentence that is no longer true is named, and ends this with 1.
 docs-figures: $(READY)  ## redraw docs/figures and the tables of docs/walkthrough.md from the demo's model

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError
 
 from sightline import __version__
+from sightline.bundle.builtin import find_builtin_model, list_builtin_models
 from sightline.bundle.contents import Bundle, Metadata, find_mismatches, get_metadata
 from sightline.bundle.manifest import (
     MAX_CONFIG_BYTES,
@@ -47,7 +48,10 @@ MAX_TOKENIZER_BYTES = 40_000_000
 
 
 def load(folder: Path | str, *, device: "torch.device | str" = "cpu") -> Bundle:
-    """Load a model folder, or that of a run, onto a device; any problem is a one-line `ModelFileError`."""
+    """Load a model folder, that of a run, or a built-in model by its name, onto a device.
+
+    Any problem is a one-line `ModelFileError`.
+    """
     from sightline.bundle.weights import read_model
 
     folder = find_model_folder(Path(folder))
@@ -88,10 +92,14 @@ def load(folder: Path | str, *, device: "torch.device | str" = "cpu") -> Bundle:
 
 
 def find_model_folder(folder: Path) -> Path:
-    """Return the folder of the model: `model` of a run folder, else the folder itself."""
-    inner = folder / "model"
-    has_config = [os.path.lexists(current_folder(path) / "config.json") for path in (folder, inner)]
-    return inner if has_config == [False, True] else folder
+    """Return the folder of the model: `model` of a run folder, that of a built-in model, else the folder itself.
+
+    A model in a folder of one's own precedes a built-in model of the same name.
+    """
+    for path in (folder, folder / "model"):
+        if os.path.lexists(current_folder(path) / "config.json"):
+            return path
+    return find_builtin_model(folder) or folder
 
 
 OPEN_ATTEMPTS = 10
@@ -125,7 +133,8 @@ def explain_absence(folder: Path) -> str:
     try:
         is_folder = stat.S_ISDIR(folder.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        return "no such model folder"
+        is_name = len(folder.parts) == 1
+        return "no such model folder" + (f"; the built-in models are {', '.join(list_builtin_models())}" * is_name)
     except ValueError:
         return "is not a valid folder name"
     except OSError as error:
