@@ -37,6 +37,7 @@ def models(trained) -> dict[str, Pipeline]:
         "bert": sightline.load(trained("bert")),
         "classes": taking_pairs(sightline.load(trained("classes"))),
         "tags": Classifier(classifier_bundle(per_word=True)),
+        "en-de": sightline.load("en-de"),
     }
     for one in made.values():
         one.model.eval()  # as loaded ones are: the server's thread and a test's must not switch dropout for each other

@@ -176,3 +176,21 @@ def test_a_print_is_not_empty(tabs, address):
     tab.emulate_media(media="screen", color_scheme="dark", reduced_motion="reduce")
     expected = {"ink": "rgb(23, 32, 44)", "paper": "rgb(255, 255, 255)", "exact": "exact"}
     assert shown == {**expected, "views": True, "tints": True, "empty": False, "form": "none"}
+
+
+@pytest.mark.parametrize(("view", "source"), [("watch", f"{READY} #sentence .token"), ("walk", ".walk .token")])
+def test_a_model_of_two_languages_translates_into_the_other_one_unless_told(tabs, view, source):
+    tab = tabs(f"#/{view}?model=en-de&text=Wo+ist+der+Bahnhof%3F")
+    tag = tab.locator(source).first
+    until(tab, lambda: tag.inner_text() == "<2en>")
+    chosen = tab.get_by_label("To", exact=True)
+    assert chosen.locator("option:checked").inner_text() == "the other language"
+    assert "to=" not in hash_of(tab)
+    tab.locator(".ask input").first.fill("Where is the station?")
+    tab.keyboard.press("Enter")
+    until(tab, lambda: tag.inner_text() == "<2de>")
+    assert "to=" not in hash_of(tab)
+    chosen.select_option(label="English")
+    tab.locator(".ask button").last.click()
+    until(tab, lambda: tag.inner_text() == "<2en>")
+    assert "to=en" in hash_of(tab)

@@ -56,7 +56,7 @@ def started(*arguments, terminal=False, **environment):
         try:
             for line in lines:
                 said.append(line.strip())
-                if "/health" in line:
+                if "/v1/models" in line:  # the last or the last but one
                     break
             [place] = [line for line in said if line.startswith("The studio is at ")]
             yield process, re.search(r"http://\S+", place).group(), said
@@ -144,15 +144,16 @@ def test_under_ci_no_browser_is_opened(monkeypatch):
     assert pages == ["http://two/"]
 
 
-def test_the_demo_ends_in_the_studio_at_its_example(trained, browsers):
+def test_the_demo_ends_in_the_studio_with_both_models_at_a_real_sentence(trained, browsers):
     browser = browsers()
     with started("demo", "--out", trained, terminal=True, BROWSER=browser.name) as (_, url, said):
-        assert browser.given() == f"{url}/#/watch?model=demo&text=March+14%2C+2026&to=de&beam=4"
-        card = httpx.get(f"{url}/v1/models", timeout=PATIENCE).json()["data"][0]
-        assert card["id"] == "demo"
-        assert card["example"] == card["examples"][0]  # of its own validation set
+        assert browser.given() == f"{url}/#/watch?model=en-de&text=Where+is+the+station%3F&beam=4"
+        cards = httpx.get(f"{url}/v1/models", timeout=PATIENCE).json()["data"]
+        assert [card["id"] for card in cards] == ["en-de", "demo"]
+        assert all(card["example"] == card["examples"][0] for card in cards)  # of its own validation set
         assert [run["name"] for run in httpx.get(f"{url}/studio-api/runs", timeout=PATIENCE).json()["runs"]] == ["demo"]
     assert any("unseen phrases are translated exactly right" in line for line in said)
+    assert any("Wo ist der Bahnhof?" in line for line in said)
 
 
 def test_the_demo_serves_without_a_terminal_too_and_where_the_usual_port_is_taken(trained):

@@ -16,7 +16,9 @@ def demo(
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Open the studio afterwards, until Ctrl-C.")] = True,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the studio in your browser.")] = True,
 ) -> None:
-    """Train the built-in phrase translator (six languages, any to any), show its score, and open the studio on it.
+    """Train the phrase translator (six languages, any to any), show its score, and open the studio.
+
+    The studio has two models: the one that was just trained, and the built-in translator of sentences, en-de.
 
     \b
     Examples:
@@ -36,18 +38,17 @@ def demo(
 
 
 def open_studio(folder: Path, *, browser: bool) -> None:
-    """Open the studio on the demo model and its first phrase, until Ctrl-C."""
+    """Open the studio on a sentence for the built-in translator, with the demo model beside it, until Ctrl-C."""
     from urllib.parse import urlencode
 
     from sightline.cli.serve import run_studio
-    from sightline.runs.demo import BEAM, PHRASES
+    from sightline.runs.demo import BEAM, BUILTIN, SENTENCES
     from sightline.serving.http import ServingSettings
     from sightline.tasks import load
 
-    text, to = PHRASES[0]
-    view = "#/watch?" + urlencode({"model": "demo", "text": text, "to": to, "beam": BEAM})
+    view = "#/watch?" + urlencode({"model": BUILTIN, "text": SENTENCES[0], "beam": BEAM})
     with bind_default_port() as taken:
-        models = {"demo": load(folder)}
+        models = {BUILTIN: load(BUILTIN), "demo": load(folder)}
         run_studio(taken, ServingSettings(), models, runs=folder.resolve().parent, browser=browser, view=view)
 
 

@@ -1,6 +1,9 @@
-"""The demo: train the built-in phrase translator unless it is trained, show translations, and trace one of them."""
+"""The demo: train the phrase translator unless it is trained, show translations, and trace one of them.
 
-from collections.abc import Callable, Mapping
+The phrases are what one can watch being learned; real sentences are translated by a model of the package.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,9 @@ PHRASES = (
     ("Brazil, Japan, and Germany", "pt"),
 )
 """Phrases to translate; some may be in the training set."""
+BUILTIN = "en-de"
+SENTENCES = ("Where is the station?", "Hello, how are you?", "Ich habe heute leider keine Zeit.")
+"""Sentences for the built-in translator, either way."""
 PAGE = "look.html"
 """Trace of the first phrase, in the folder of the run."""
 BEAM = 4
@@ -53,6 +59,8 @@ class Demo:
     page: Path | None = None
     """Page with the trace of the first phrase; None if it could not be written."""
     exit_code: int = 0
+    sentences: tuple[TranslatedPhrase, ...] = ()
+    """Sentences translated by the built-in model."""
 
 
 def demo(
@@ -78,7 +86,22 @@ def demo(
     shown = tuple(TranslatedPhrase(source, to, translator.translate(source, to=to)) for source, to in PHRASES)
     minutes = outcome["progress"]["seconds"] / 60
     trace_page = write_trace_page(folder, translator)
-    return Demo(folder, outcome["scores"]["exact_match"], data["validation_examples"], minutes, shown, trace_page)
+    return Demo(
+        folder,
+        outcome["scores"]["exact_match"],
+        data["validation_examples"],
+        minutes,
+        shown,
+        trace_page,
+        sentences=translate_sentences(),
+    )
+
+
+def translate_sentences() -> tuple[TranslatedPhrase, ...]:
+    """Translate a few sentences with the built-in model, each into the language it is not in."""
+    translator = load(BUILTIN)
+    outputs = zip(SENTENCES, translator.translate(SENTENCES), strict=True)
+    return tuple(TranslatedPhrase(text, translator.choose_target(text) or "", output) for text, output in outputs)
 
 
 def is_trained(folder: Path) -> bool:
@@ -106,9 +129,7 @@ def write_trace_page(folder: Path, translator: Translator) -> Path | None:
 
 def print_demo(found: Demo, say: Callable[[str], None]) -> None:
     """Print the translations, the score, and the next commands."""
-    width = max(len(shown.source) for shown in found.shown)
-    for shown in found.shown:
-        say(f"  {shown.source:{width}}  → {shown.language}  {shown.output}")
+    print_translations(found.shown, say)
     say("")
     say(
         f"{found.exact_match:.1f} % of {found.n_unseen} unseen phrases are translated exactly right "
@@ -122,3 +143,14 @@ def print_demo(found: Demo, say: Callable[[str], None]) -> None:
     say(f'  sightline translate {found.folder} --to fr "October 3, 2031"')
     say(f'  sightline translate {found.folder} --to de --n-best 3 --beam 4 --scores "Friday, May 5, 2034"')
     say(f"  sightline info {found.folder}")
+    say("")
+    say(f"Whole sentences, by {BUILTIN}, a model that comes with Sightline:")
+    print_translations(found.sentences, say)
+    say(f'  sightline translate {BUILTIN} "…"')
+
+
+def print_translations(translations: Sequence[TranslatedPhrase], say: Callable[[str], None]) -> None:
+    """Print translations as a table."""
+    width = max(len(shown.source) for shown in translations)
+    for shown in translations:
+        say(f"  {shown.source:{width}}  → {shown.language}  {shown.output}")
