@@ -134,8 +134,9 @@ class Translation(PairTask):
         return {"text": "March 14, 2026", "to": "de" if "de" in pipeline.languages else pipeline.languages[1]}
 
     def example_request(self, pipeline: Any) -> dict[str, Any]:
-        """Return a request in LibreTranslate's words."""
-        example = self.example(pipeline)
+        """Return a request in LibreTranslate's words, with a sentence of the model's validation set if it has some."""
+        recorded = [{"text": one.text, "to": one.to} for one in pipeline.bundle.training.examples[:1]]
+        example = next(iter(recorded), self.example(pipeline))
         target = example.get("to") or (pipeline.task_config and pipeline.task_config.target_language)
         return {"q": example["text"], "target": target or "de"}
 
