@@ -97,8 +97,15 @@ def test_detection_by_a_translator_of_several_languages():
     model = Translator(replace(bundle, training=training))
     with standing(service({"many": model}, ServingSettings(port=0))) as server, asking(server.url) as client:
         found = client.post("/detect", json={"q": "la gare"}).json()
+        ask = {"q": "la gare", "target": "de"}
+        said = client.post("/translate", json=ask).json()
+        both = client.post("/translate", json={**ask, "q": ["la gare", "the cat"]}).json()
+        told = client.post("/translate", json={**ask, "source": "fr"}).json()
     assert found[0]["language"] == "fr"
     assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
+    assert said["detectedLanguage"] == found[0]
+    assert [one["language"] for one in both["detectedLanguage"]] == ["fr", "en"]
+    assert "detectedLanguage" not in told
 
 
 @pytest.fixture(scope="module")

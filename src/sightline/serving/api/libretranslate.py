@@ -43,11 +43,21 @@ class TranslateBody(Body):
     )
 
 
+class DetectedLanguage(BaseModel):
+    """A language, with the confidence in percent."""
+
+    language: str
+    confidence: float
+
+
 class TranslateResponse(BaseModel):
     """The translation, or a list of them for a list of texts."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's word
     alternatives: list[str] | list[list[str]] | None = None
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(  # noqa: N815
+        None, description='For source "auto", where the model knows the languages of its sources.'
+    )
     warnings: list[str] | None = Field(None, description="Such as sentences that were too long.")
 
 
@@ -64,13 +74,6 @@ class DetectBody(Body):
 
     q: str
     api_key: Literal[""] = ""
-
-
-class DetectedLanguage(BaseModel):
-    """A language, with the confidence in percent."""
-
-    language: str
-    confidence: float
 
 
 def router(submitter: Submitter) -> Router:
@@ -92,7 +95,8 @@ def router(submitter: Submitter) -> Router:
             model, lambda text: model.create_job_group(text, settings, **options), texts, param="q"
         )
         found = await submitter.generate_groups(request, model, groups)
-        return build_response(found, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
+        detected = [best_guess(model.detect_language(text)) for text in texts] if body.source == AUTO else []
+        return build_response(found, detected, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
 
     @routes.get("/languages", summary="List the languages")
     async def languages() -> list[Language]:
@@ -101,9 +105,7 @@ def router(submitter: Submitter) -> Router:
     @routes.post("/detect", summary="Detect the language of a text")
     @accepts_form
     async def detect(body: DetectBody, request: Request) -> list[DetectedLanguage]:
-        found = await detect_language(submitter, request, body.q)
-        ranked = sorted(found.items(), key=lambda pair: -pair[1])
-        return [DetectedLanguage(language=code, confidence=round(100 * value, 2)) for code, value in ranked[:5]]
+        return rank_languages(await detect_language(submitter, request, body.q))
 
     return routes
 
@@ -170,14 +172,29 @@ def settings_for(model: "Translator", submitter: Submitter, *, alternatives: int
     return model.settings(n_best=n_best, max_new_tokens=max_new_tokens, **beam)
 
 
-def build_response(found: "list[list[Any]]", *, is_single: bool, alternatives: bool) -> TranslateResponse:
+def rank_languages(probabilities: dict[str, float]) -> list[DetectedLanguage]:
+    """Return the likeliest languages, the best first."""
+    ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
+    return [DetectedLanguage(language=code, confidence=round(100 * value, 2)) for code, value in ranked[:5]]
+
+
+def best_guess(probabilities: dict[str, float]) -> DetectedLanguage | None:
+    """Return the likeliest language; None where none is known."""
+    return next(iter(rank_languages(probabilities)), None)
+
+
+def build_response(
+    found: "list[list[Any]]", detected: list[DetectedLanguage | None], *, is_single: bool, alternatives: bool
+) -> TranslateResponse:
     """Return the translations; a blank text stays empty."""
     best = [several[0].text if several else "" for several in found]
+    languages = [one for one in detected if one is not None]
     others = [[one.text for one in several[1:]] for several in found]
     messages = dict.fromkeys(message for several in found for one in several[:1] for message in one.warnings)
     return TranslateResponse(
         translatedText=best[0] if is_single else best,
         alternatives=None if not alternatives else others[0] if is_single else others,
+        detectedLanguage=None if not languages else languages[0] if is_single else languages,
         warnings=list(messages) or None,
     )
 
