@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from document_commands import find_commands, run, write_corpora
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 TREE = re.search(r"```\nsrc/sightline/\n(.*?)```", README, re.DOTALL)
@@ -14,6 +16,14 @@ TREE = re.search(r"```\nsrc/sightline/\n(.*?)```", README, re.DOTALL)
 def test_readme_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it writes a model folder
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own README
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_readme_commands_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_corpora()
+    for command in find_commands(README):
+        assert run(command) == 0, (command, capsys.readouterr().err)
 
 
 def test_readme_tree_names_every_module_and_nothing_else():
