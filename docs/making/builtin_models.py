@@ -125,7 +125,7 @@ def prepare_corpora(data: Path, folder: Path) -> None:
 
 
 MULTI30K = "multi30k/test_2016_flickr"
-CORPUS = "Tatoeba English–German"
+CORPORA = ("Tatoeba English–German", "everyday phrases")
 ATTRIBUTION = """\
 The sentences are those of [Tatoeba](https://tatoeba.org) as selected by
 [manythings.org/anki](https://www.manythings.org/anki/), by many authors, under
@@ -162,7 +162,7 @@ def write_model(trained: Bundle, place: Path, *, sections: Mapping[str, str]) ->
         title=f"{NAME}: English to German and German to English",
         sections=sections,
     )
-    save(replace(trained, card=card, training=replace(trained.training, files=(CORPUS,))), place)
+    save(replace(trained, card=card, training=replace(trained.training, files=CORPORA)), place)
     size = sum(path.stat().st_size for path in place.iterdir())
     sys.stderr.write(f"{place}: {size:,} bytes\n")
     if size > MAX_BYTES:

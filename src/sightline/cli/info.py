@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model folder, run folder, or built-in model (en-de).")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Describe a model: what it does, its scores on the validation set and its data; then architecture and files.

@@ -18,7 +18,9 @@ else:
     Kind = TypeVar("Kind")
 
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Model folder, run folder, or built-in model (en-de).")
+]
 Texts = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Input texts; default: the lines of stdin.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 To = Annotated[str | None, typer.Option(metavar="LANG", help="Target language, for example de.")]

@@ -61,7 +61,8 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL …]",
-            help="Model folders or run folders; NAME=FOLDER sets the model's id. None: only --runs is shown.",
+            help="Model folders, run folders or built-in models (en-de); NAME=FOLDER sets the model's id. None: only "
+            "--runs is shown.",
         ),
     ] = None,
     host: Annotated[
@@ -119,7 +120,9 @@ def serve(
     from sightline.serving.http import Limits, ServingSettings, bind
 
     if not models and runs is None:
-        raise typer.BadParameter("name a MODEL to serve, or a folder of runs to watch: --runs DIR")
+        raise typer.BadParameter(
+            "name a MODEL to serve, such as the built-in en-de, or a folder of runs to watch: --runs DIR"
+        )
     named = models or []
     settings = ServingSettings(
         host=host,

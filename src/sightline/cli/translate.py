@@ -93,12 +93,13 @@ def translate(
 
     Line 7 of the output is the translation of line 7, however many sentences it has; with --n-best N there are N lines
     for each text, the second of them with the second-best translation of every sentence. A line break within a
-    translation is printed as \\n; JSON keeps it.
+    translation is printed as \\n; JSON keeps it. A model of both directions finds each line's own, unless --to says it.
 
     Confidence: right means equal to the reference if a fifth of the validation set was, else a chrF of 60 or more.
 
     \b
     Examples:
+      sightline translate en-de "Where is the station? I have to go."
       sightline translate runs/en-de "Where is the station? I have to go."
       sightline translate runs/phrases --to fr "March 14, 2026"
       sightline translate runs/en-de --beam 5 --n-best 3 --scores < en.txt

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def load(folder: Path | str, *, device: DeviceName = "auto") -> "AnyPipeline":
-    """Open a model folder or a run folder as the pipeline for its task.
+    """Open a model folder, a run folder or a built-in model (`en-de`) as the pipeline for its task.
 
     `device` is auto, cpu, cuda or mps; auto takes a GPU if there is one.
     """
