@@ -176,7 +176,8 @@ def format_scores(scores: Mapping[str, Mapping[str, float | int | str]]) -> str:
     ]
     signature = next(iter(scores.values()))["bleu_signature"]
     head = ["| test set | sentences | BLEU | chrF |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, "", f"No sentence of these is in the training set, on either side. `{signature}`"])
+    note = f"It has read none of these Tatoeba sentences, on either side, and nothing of Multi30k. `{signature}`"
+    return "\n".join([*head, *rows, "", note])
 
 
 SECOND = {"training.learning_rate": 0.001, "training.warmup_steps": 50, "training.max_epochs": 0.5}

@@ -235,9 +235,36 @@ def test_document_on_stdin_is_translated_with_its_markup(sightline, model, marku
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--markup", "pdf"], "it must be"), (["--markup", "html", "--scores"], "not for documents")]
+    ("options", "said"),
+    [
+        (["--markup", "pdf"], "it must be"),
+        (["--markup", "html", "--scores"], "not for documents"),
+        (["--markup", "html", "--prefix", "tiny"], "not for documents"),
+    ],
 )
 def test_wrong_markup_is_refused(sightline, model, options, said):
     ran = sightline("translate", model, "a", *options)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_alignment_of_sentences_without_space_between_them_has_indices_of_words(sightline, model):
+    """The second sentence begins within the first word of the text."""
+    text = "tiny。tell no tales"
+    [line] = sightline("translate", model, text, "--alignment").lines
+    assert {link.split("-")[0] for link in line.split("\t")[1].split()} <= {"0", "1", "2"}
+    [line] = sightline("translate", model, text, "--alignment", "--json").lines
+    assert all(link["source"] in (0, 1, 2) for link in json.loads(line)["alignment"])
+
+
+def test_a_byte_order_mark_is_not_part_of_a_document(sightline, model):
+    page = "# tiny models\n"
+    plain = sightline("translate", model, "--markup", "markdown", stdin=page).out
+    assert sightline("translate", model, "--markup", "markdown", stdin="\ufeff" + page).out == plain
+
+
+def test_documents_as_arguments_begin_on_lines_of_their_own(sightline, model):
+    ran = sightline("translate", model, "--markup", "html", "<p>tiny</p>", "<p>tales</p>")
+    first, second = ran.out.splitlines()
+    assert first.startswith("<p>")
+    assert second.startswith("<p>")

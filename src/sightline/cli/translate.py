@@ -2,6 +2,7 @@
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -109,7 +110,7 @@ def translate(
     from sightline.pipelines import Translator
     from sightline.pipelines.translator import TranslationOptions
 
-    check_markup(markup, n_best=n_best, scores=scores, alignment=alignment, as_json=as_json)
+    check_markup(markup, n_best=n_best, scores=scores, alignment=alignment, prefix=prefix, as_json=as_json)
     translator = open_pipeline(model, Translator)
     check_languages(translator, to, from_)
     settings = translator.settings(n_best=n_best, **decoding)
@@ -143,16 +144,16 @@ def translate(
             if as_json and (result is not None or rank == 1):
                 put_json({"line": text.number, "rank": rank, "source": text.text, **to_json_dict(result, text.text)})
             elif markup != "text":
-                put(found[0].text)
+                put_document(found[0].text, ends_line=bool(texts))
             elif not as_json:
                 put_columns(result, text.text, scores=scores, confidence=scores and calibrated, alignment=alignment)
 
 
-def check_markup(markup: str, *, n_best: int, scores: bool, alignment: bool, as_json: bool) -> None:
+def check_markup(markup: str, *, n_best: int, scores: bool, alignment: bool, prefix: str | None, as_json: bool) -> None:
     """Refuse an unknown markup, and columns beside a document."""
     if markup not in MARKUPS:
         raise RefusedError(f"--markup {markup[:60]!r}: it must be {one_of(MARKUPS)}")
-    columns = {"n-best": n_best > 1, "scores": scores, "alignment": alignment}
+    columns = {"n-best": n_best > 1, "scores": scores, "alignment": alignment, "prefix": bool(prefix)}
     given = [name for name, is_given in columns.items() if is_given]
     if markup != "text" and given and not (as_json and given == ["n-best"]):
         raise RefusedError(f"--{given[0]} is for texts, not for documents: leave --markup out, or use --json")
@@ -162,7 +163,14 @@ def read_documents(given: Sequence[str] | None) -> list[Text]:
     """Return the documents given as arguments, or the one on stdin."""
     if given and list(given) != ["-"]:
         return [Text(text, f"text {number}", number) for number, text in enumerate(given, 1)]
-    return [Text(decode_utf8(sys.stdin.buffer.read(), "stdin"), "stdin", 1)]
+    return [Text(decode_utf8(sys.stdin.buffer.read(), "stdin").removeprefix("\ufeff"), "stdin", 1)]
+
+
+def put_document(text: str, *, ends_line: bool) -> None:
+    """Print a document as it is; one that was given as an argument ends its line, as others may follow."""
+    put(text)
+    if ends_line and not text.endswith("\n"):
+        put("\n")
 
 
 def put_warnings(messages: Sequence[str], text: Text) -> None:
@@ -228,11 +236,11 @@ def to_json_dict(result: "Translation | None", source: str) -> dict[str, object]
 
 def links_of(result: "Translation", source: str) -> list[dict[str, object]]:
     """Return the linked words by index (from 0) and span."""
-    source_words, target_words = word_numbers(source), word_numbers(result.text)
+    source_words, target_words = word_starts(source), word_starts(result.text)
     return [
         {
-            "source": source_words[link.source_start],
-            "target": target_words[link.target_start],
+            "source": bisect_right(source_words, link.source_start) - 1,
+            "target": bisect_right(target_words, link.target_start) - 1,
             "source_span": [link.source_start, link.source_end],
             "target_span": [link.target_start, link.target_end],
             "weight": link.weight,
@@ -241,6 +249,6 @@ def links_of(result: "Translation", source: str) -> list[dict[str, object]]:
     ]
 
 
-def word_numbers(text: str) -> dict[int, int]:
-    """Return the index of each word by its first character."""
-    return {word.start(): number for number, word in enumerate(WORD.finditer(text))}
+def word_starts(text: str) -> list[int]:
+    """Return where each word starts; a link may start within one, as sentences need no space between them."""
+    return [word.start() for word in WORD.finditer(text)]

@@ -482,7 +482,7 @@ class Translator(Seq2SeqPipeline):
         source = from_ or next(iter(self.detect_language(text)))
         return second if source == first else first
 
-    def detect_language(self, text: str) -> dict[str, float]:
+    def detect_language(self, text: str, *, markup: Markup = "text") -> dict[str, float]:
         """Return the probability of each language of a multilingual model, the likeliest first.
 
         Empty for a model that cannot tell: of one direction, or trained before these statistics were recorded. Of a
@@ -491,7 +491,8 @@ class Translator(Seq2SeqPipeline):
         statistics = self.bundle.training.languages
         if statistics is None:
             return {}
-        found = statistics.detect(self.tokenizer.encode(text[:MAX_DETECTED_LENGTH]))
+        read = text if markup == "text" else " ".join(read_document(text, markup).texts)
+        found = statistics.detect(self.tokenizer.encode(read[:MAX_DETECTED_LENGTH]))
         order = list(reversed(self.languages))
         known = ((language, found[language]) for language in order if language in found)
         return dict(sorted(known, key=lambda pair: -pair[1]))

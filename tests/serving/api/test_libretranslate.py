@@ -101,11 +101,13 @@ def test_detection_by_a_translator_of_several_languages():
         said = client.post("/translate", json=ask).json()
         both = client.post("/translate", json={**ask, "q": ["la gare", "the cat"]}).json()
         told = client.post("/translate", json={**ask, "source": "fr"}).json()
+        page = client.post("/translate", json={**ask, "q": '<p title="the cat the cat">la gare</p>', "format": "html"})
     assert found[0]["language"] == "fr"
     assert sum(one["confidence"] for one in found) == pytest.approx(100, abs=0.1)
     assert said["detectedLanguage"] == found[0]
     assert [one["language"] for one in both["detectedLanguage"]] == ["fr", "en"]
     assert "detectedLanguage" not in told
+    assert page.json()["detectedLanguage"] == found[0]
 
 
 @pytest.fixture(scope="module")

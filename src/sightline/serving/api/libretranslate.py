@@ -95,7 +95,9 @@ def router(submitter: Submitter) -> Router:
             model, lambda text: model.create_job_group(text, settings, **options), texts, param="q"
         )
         found = await submitter.generate_groups(request, model, groups)
-        detected = [best_guess(model.detect_language(text)) for text in texts] if body.source == AUTO else []
+        detected = [
+            best_guess(model.detect_language(text, markup=body.format)) for text in texts if body.source == AUTO
+        ]
         return build_response(found, detected, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
 
     @routes.get("/languages", summary="List the languages")
