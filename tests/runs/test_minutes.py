@@ -5,14 +5,17 @@ import json
 from functools import partial
 
 import pytest
+import torch
 
 from sightline.errors import ModelFileError
 from sightline.runs import train, training_run
+from sightline.runs.prepare import prepare
 from sightline.runs.training_run import resolve_recipe
+from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate
 from sightline.training.metrics import METRICS, read_metrics
 from sightline.training.report import SilentReporter
-from sightline.training.time_budget import Stopwatch
+from sightline.training.time_budget import Stopwatch, TimeBudget
 
 from .small import overrides, weights_of
 
@@ -145,6 +148,70 @@ def test_minutes_of_an_older_run_stay_a_mere_limit(hurried, tmp_path):
     after = record_of(tmp_path / "run")
     assert "plans" not in after
     assert (after["outcome"]["stop_reason"], after["outcome"]["progress"]["step"]) == ("steps", 9)
+
+
+def without_length(tmp_path):
+    """Settings of a run whose warmup follows from its length, and that length."""
+    return {name: value for name, value in overrides(tmp_path, "translation").items() if name not in LENGTHS}
+
+
+def test_a_run_without_minutes_is_given_more_steps(tmp_path):
+    """What was chosen at its start stays, also what followed from the length."""
+    settings = {**without_length(tmp_path), "training.max_epochs": 0.5}
+    before = record_of(train("translation", settings, out=tmp_path / "run").folder)
+    train(None, {"training.max_epochs": 2}, out=tmp_path / "run", resume=True)
+    after = record_of(tmp_path / "run")
+    assert after["outcome"]["progress"]["step"] > before["outcome"]["progress"]["step"]
+    assert after["resolved"]["training"]["warmup_steps"] == before["resolved"]["training"]["warmup_steps"]
+
+
+def test_a_run_without_minutes_is_given_minutes(hurried, tmp_path):
+    settings = {**without_length(tmp_path), "training.max_epochs": 0.5}
+    before = record_of(train("translation", settings, out=tmp_path / "run").folder)
+    settings = {"training.max_minutes": 2, "training.max_epochs": None}
+    train(None, settings, out=tmp_path / "run", resume=True)
+    after = record_of(tmp_path / "run")
+    assert after["outcome"]["stop_reason"] == "minutes"
+    assert after["outcome"]["progress"]["step"] > before["outcome"]["progress"]["step"]
+
+
+def test_a_length_that_was_changed_in_the_recipe_file_holds_on_resume(tmp_path):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(RECIPE.format(schedule="linear").replace("warmup_steps = 200\nmax_epochs = 3", "max_steps = 4"))
+    train(recipe, without_length(tmp_path), out=tmp_path / "run")
+    recipe.write_text(recipe.read_text().replace("max_steps = 4", "max_steps = 7"))
+    reporter = SilentReporter()
+    train(recipe, without_length(tmp_path), out=tmp_path / "run", resume=True, reporter=reporter)
+    assert record_of(tmp_path / "run")["outcome"]["progress"]["step"] == 7
+    assert any("training.max_steps was 4 and is 7" in warning for warning in reporter.warnings)
+
+
+def test_every_rank_decides_by_the_record_before_the_first_plan_is_in_it(tmp_path, monkeypatch):
+    """The main rank goes on as soon as all have added their numbers, and writes its plan: others may be later."""
+
+    class EarlyMain(Rank):
+        index, world_size = 1, 2
+
+        def sum(self, *values):
+            record = record_of(tmp_path / "run")
+            record["plans"] = [{"step": 0, "schedule_step": 0.0, "total_steps": 9, "seconds": 0.0, "max_minutes": 2.0}]
+            (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+            return [1.0]
+
+    def stop(self, *args, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_run, "run_trial", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train("translation", timed(tmp_path, 2), out=tmp_path / "run")
+    recipe, folder = resolve_recipe(None, {}, tmp_path / "run", resume=True)
+    run = prepare(recipe, folder, rank=Rank(), resume=True, device=torch.device("cpu"))
+    monkeypatch.setattr(TimeBudget, "begin", lambda *args, **options: None)
+    run, budget = training_run.plan_run(run, folder, EarlyMain(), SilentReporter())
+    assert budget.plans == []
+    assert run.settings.max_steps == 119
+    assert run.settings.warmup_steps == 6
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def resolve_recipe(
     if record["resolved"]["data"]["validation_share"] is None:
         found = found.with_values({"data.validation_share": None})
     training = record["resolved"]["training"]
-    if has_plans(record):
+    if has_plans(record) and training.get("max_minutes") is not None:
         found = keep_recorded_length(found, record)
         if not record["plans"]:  # it was killed before it could be planned
             training = {name: value for name, value in training.items() if name not in UNDECIDED}
@@ -329,8 +329,8 @@ def plan_run(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> 
     settings become part of run.json together with the first plan.
     """
     trial = run_trial(run) if rank.is_main else None
-    [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)
     record, recipe, progress = read_run_record(folder) or {}, run.recipe, run.state.progress
+    [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)  # all have read the record: it is about to change
     set_by_user = {name for name in ("max_steps", "max_epochs") if recipe.sections["training"].get(name) is not None}
     max_total = run.settings.max_steps if set_by_user - recipe.resolved else None
     budget = TimeBudget(run.settings, read_plans(record, folder), max_total=max_total, planned=has_plans(record))
