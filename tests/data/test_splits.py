@@ -93,6 +93,12 @@ def test_every_example_is_in_one_fold(folds, n, seed):
     assert max(part.sum() for part in parts) <= n / folds + 2 * 3
 
 
+def test_as_many_folds_as_examples_are_possible_whatever_the_classes():
+    keys, classes = keys_of(list("abcde")), np.array([0, 0, 0, 1, 1])
+    parts = [hold_out_fold(keys, classes, seed=1, fold=fold, folds=5) for fold in range(1, 6)]
+    assert [part.sum() for part in parts] == [1] * 5
+
+
 def test_more_folds_than_examples_are_refused():
     with pytest.raises(InputError, match=r"3 folds need 3 distinct examples or more: set data\.folds lower"):
         hold_out_fold(keys_of(["a", "a"]), None, seed=0, fold=1, folds=3)

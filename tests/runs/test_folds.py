@@ -1,6 +1,8 @@
 """Cross-validation: every example is held out once, and the final model is trained on all of them."""
 
+import shutil
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,10 @@ from sightline import bundle
 from sightline.errors import RefusedError, SettingsError
 from sightline.runs import train
 from sightline.runs import training_run as training_run_module
+from sightline.runs.folds import fold_recipes, whole_recipe
+from sightline.runs.recipe import read_recipe
 from sightline.runs.run_record import read_run_record
+from sightline.training.metrics import METRICS, read_metrics
 from sightline.training.report import SilentReporter
 
 from .small import overrides, weights_of
@@ -64,6 +69,59 @@ def test_a_stopped_fold_is_resumed_and_finished_ones_are_kept(finished, tmp_path
     result = train("classification", settings_of(tmp_path), out=tmp_path / "run")
     assert started == ["1", "2", "2", "3", "run"]
     assert weights_of(result.folder) == weights_of(expected.folder)
+
+
+def test_a_run_stopped_in_a_fold_is_resumed_as_a_whole(finished, tmp_path, monkeypatch):
+    expected, _ = finished
+    real, reporter = training_run_module.train_loop, SilentReporter()
+
+    def stop_in_the_second(state, source, objective, settings, context):
+        if context.folder.name != "2":
+            return real(state, source, objective, settings, context)
+        context.stop.handle(2, None)
+        return real(state, source, objective, settings, context)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_run_module, "train_loop", stop_in_the_second)
+        stopped = train("classification", settings_of(tmp_path), out=tmp_path / "run", reporter=reporter)
+    assert stopped.exit_code == 130
+    assert f"to resume: sightline train --resume --out {tmp_path / 'run'}" in reporter.messages
+    result = train(None, out=tmp_path / "run", resume=True)
+    assert weights_of(result.folder) == weights_of(expected.folder)
+    assert train(None, out=tmp_path / "run", resume=True).scores == result.scores
+
+
+def test_a_finished_fold_of_other_data_or_settings_is_not_taken(tmp_path):
+    settings = settings_of(tmp_path, **{"data.folds": 2})
+    train("classification", settings, out=tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole" / "folds", tmp_path / "run" / "folds")  # as if stopped before the final model
+    with pytest.raises(RefusedError, match=r"folds/1 cannot be resumed with other settings: .*model.d_model was 16"):
+        train("classification", {**settings, "model.d_model": 8}, out=tmp_path / "run")
+    path = Path(settings["data.train"])
+    path.write_text(path.read_text().replace("red", "pink"))
+    with pytest.raises(RefusedError, match=r"folds/1 was trained on other contents of the data files"):
+        train("classification", settings, out=tmp_path / "run")
+
+
+def test_the_final_model_tells_where_its_scores_come_from(finished):
+    result, reporter = finished
+    saved = bundle.load(result.folder)
+    assert "its scores are the means of 3 models, each validated on a fold it was not trained on" in saved.card
+    assert saved.training.n_validation is None
+    validations = [one for one in read_metrics(result.folder / METRICS) if "accuracy" in one]
+    assert len(validations) == 1  # the others would only repeat it
+    assert sum("to use it: " in text for text in reporter.messages) == 1
+
+
+def test_folds_and_final_model_share_the_minutes(tmp_path):
+    recipe = read_recipe("classification").with_values(
+        {"data.train": "labeled.tsv", "data.folds": 3, "training.max_minutes": 8}
+    )
+    folds = fold_recipes(recipe, tmp_path)
+    assert {fold.sections["training"]["max_minutes"] for fold in folds.values()} == {2.0}
+    whole = whole_recipe(next(iter(folds.values())))
+    assert whole.data == recipe.data
+    assert whole.sections["training"] == recipe.sections["training"]
 
 
 def test_a_small_set_is_told_of_folds(tmp_path):

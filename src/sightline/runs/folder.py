@@ -24,12 +24,17 @@ from sightline.training.checkpoint import checkpoint_path, list_checkpoints, par
 from sightline.training.loop import SNAPSHOTS
 
 ROOT = Path("runs")
-MODEL, ENCODED, RUN_RECORD = "model", ".encoded", "run.json"
+MODEL, ENCODED, RUN_RECORD, FOLDS = "model", ".encoded", "run.json", "folds"
 
 
 def is_run(folder: Path) -> bool:
     """Tell whether the folder holds a run."""
     return (folder / RUN_RECORD).exists()
+
+
+def first_fold(folder: Path) -> Path:
+    """Return the folder of the first fold: while only folds were trained, its record is that of the whole run."""
+    return folder / FOLDS / "1"
 
 
 def has_best_model(folder: Path) -> bool:
@@ -42,11 +47,11 @@ def choose_folder(name: str, out: Path | None, *, resume: bool) -> Path:
     if out is not None:
         if is_run(out) and not resume:
             raise RefusedError(f"{out} already holds a run: add --resume to continue it, or choose another --out")
-        if resume and not is_run(out):
+        if resume and not (is_run(out) or is_run(first_fold(out))):
             raise RefusedError(f"{out} holds no run to resume")
         return out
     places = [ROOT / name, *(ROOT / f"{name}-{number}" for number in range(2, 10_000))]
-    used = [place for place in places if is_run(place)]
+    used = [place for place in places if is_run(place) or is_run(first_fold(place))]
     if resume:
         if not used:
             raise RefusedError(f"there is no run of {name} in {ROOT} to resume: leave --resume out, or set --out")

@@ -1,7 +1,8 @@
 """Cross-validation: train a model for each fold of a small corpus, and the final model on all of it.
 
-RUN/folds/1, 2, … are runs of their own: those that are finished are not repeated, one that was stopped is resumed. The
-scores of the final model, which has no examples left to be validated on, are the means over the folds.
+RUN/folds/1, 2, … are runs of their own: those that are finished are not repeated, one that was stopped is resumed, with
+`--resume --out RUN` like any other run. The scores of the final model, which has no examples left to be validated on,
+are the means over the folds.
 """
 
 import statistics
@@ -9,12 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import SightlineError
+from sightline.errors import RefusedError, SightlineError
+from sightline.runs.folder import FOLDS
 from sightline.runs.recipe import Recipe
-from sightline.runs.run_record import read_run_record
+from sightline.runs.run_record import check_settings_match, hash_files, read_run_record
 from sightline.runs.validation import SPREAD, FoldScores
-
-FOLDS = "folds"
 
 
 def has_folds(recipe: Recipe) -> bool:
@@ -24,9 +24,29 @@ def has_folds(recipe: Recipe) -> bool:
 
 
 def fold_recipes(recipe: Recipe, folder: Path) -> dict[Path, Recipe]:
-    """Return the recipe of each fold, by the folder of its run."""
-    folds = recipe.data.folds
-    return {folder / FOLDS / str(fold): recipe.with_values({"data.fold": fold}) for fold in range(1, folds + 1)}
+    """Return the recipe of each fold, by the folder of its run; they and the final model share a limit in minutes."""
+    folds, minutes = recipe.data.folds, recipe.sections["training"].get("max_minutes")
+    limit = {"training.max_minutes": minutes / (folds + 1)} if isinstance(minutes, int | float) else {}
+    return {
+        folder / FOLDS / str(fold): recipe.with_values({"data.fold": fold, **limit}) for fold in range(1, folds + 1)
+    }
+
+
+def whole_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe of all folds and the final model from that of a fold."""
+    minutes = recipe.sections["training"].get("max_minutes")
+    limit = {"training.max_minutes": minutes * (recipe.data.folds + 1)} if isinstance(minutes, int | float) else {}
+    return recipe.with_values({"data.fold": None, **limit})
+
+
+def check_finished_fold(recipe: Recipe, folder: Path) -> list[str]:
+    """Refuse to take a fold of other settings or another corpus for one of this run; return harmless differences."""
+    record = read_run_record(folder) or {}
+    changed = check_settings_match(record["recipe"], recipe.to_mapping(), folder)
+    is_builtin = any(name.startswith("builtin:") for names in recipe.data.names("train") for name in names)
+    if not is_builtin and hash_files(recipe.data) != record["resolved"]["data"]["sha256"]:
+        raise RefusedError(f"{folder} was trained on other contents of the data files: start again in another folder")
+    return changed
 
 
 def is_finished(folder: Path) -> bool:
@@ -60,4 +80,6 @@ def final_recipe(recipe: Recipe, found: FoldScores) -> Recipe:
     """Return the recipe of the final model: as long as was best for the folds, as it has more data than they had."""
     folds = recipe.data.folds
     steps = max(1, round(statistics.median(found.best_steps) * folds / (folds - 1)))
-    return recipe.with_values({"training.max_steps": steps, "training.best_metric": "last"})
+    length = {"training.max_steps": steps, "training.max_epochs": None, "training.max_minutes": None}
+    # There is nothing to validate on: the only validation, at the end, gives it the scores of the folds.
+    return recipe.with_values({**length, "training.best_metric": "last", "training.validate_every": steps})

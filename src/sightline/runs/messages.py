@@ -12,7 +12,7 @@ from sightline.data.datasets.splits import MIN_VALIDATION
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
-from sightline.runs.training_facts import training_file_names
+from sightline.runs.training_facts import has_fold_scores, training_file_names
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
@@ -44,7 +44,8 @@ def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> N
         if "label" in names:
             reporter.warn('one label is "label": if the file starts with column names, set data.header=true')
     suggestion = run.recipe.task_row.suggest_start(n_examples=run.dataset_size.n_examples)
-    if suggestion and not run.recipe.model.init_from and not resume:
+    is_first = run.examples.data.fold in (None, 1)
+    if suggestion and is_first and not run.recipe.model.init_from and not resume:
         reporter.info(suggestion)
     if run.recipe.model.init_from:
         new = ", ".join(sorted({".".join(name.split(".")[:2]) for name in run.new_weights})) or "none"
@@ -59,7 +60,7 @@ def describe_validation(examples: Examples) -> str:
     n, data = int(examples.valid.selected.sum()), examples.data
     if data.valid is not None:
         return f"{n:,} validation examples"
-    if data.folds and data.fold is None:
+    if has_fold_scores(examples):
         return f"scores from {data.folds} folds"
     part = f"fold {data.fold} of {data.folds}" if data.fold else f"{n / len(examples.valid.dataset):.0%} of the data"
     return f"{n:,} validation examples held out ({part})"
@@ -134,15 +135,21 @@ SELECTION: dict[BestMetric, str] = {
 
 
 def log_summary(
-    run: PreparedRun, folder: Path, stop_reason: StopReason, scores: Mapping[str, Metric], reporter: Reporter
+    run: PreparedRun,
+    folder: Path,
+    stop_reason: StopReason,
+    scores: Mapping[str, Metric],
+    reporter: Reporter,
+    *,
+    whole: Path | None = None,
 ) -> None:
-    """Print how the run ended, the scores of the model, and the next command."""
+    """Print how the run ended, the scores of the model, and the next command; of a fold, what the whole needs."""
     progress = run.state.progress
     reporter.info(f"{STOP_REASONS[stop_reason]} (step {progress.step:,})")
     if progress.skipped:
         reporter.warn(f"{progress.skipped:,} updates were skipped because of non-finite gradients")
     if stop_reason == "signal":
-        reporter.info(f"to resume: sightline train --resume --out {folder}")
+        reporter.info(f"to resume: sightline train --resume --out {whole or folder}")
         return
     if progress.best_step is None:
         reporter.warn(
@@ -153,6 +160,8 @@ def log_summary(
     shown = ", ".join(f"{name} {format_score(value)}" for name, value in scores.items())
     kept = SELECTION[run.settings.best_metric]
     reporter.info(f"{kept} (step {progress.best_step:,}): {shown}")
+    if whole is not None:
+        return
     if comment := run.recipe.task_row.comment_on(scores):
         reporter.info(comment)
     next_command = run.recipe.task_row.next_command(folder, run.task_config)
@@ -171,7 +180,7 @@ def card_sections(
         f"trained with the recipe `{recipe.name}`.",
         "Data": (
             f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "
-            f"validated on {int(examples.valid.selected.sum()):,} held-out examples."
+            f"{describe_scores_origin(examples)}."
         ),
         "Training": (
             f"Saved at step {step:,}"
@@ -185,6 +194,14 @@ def card_sections(
         lines = ((one_line(s.source), one_line(s.output), one_line(s.reference)) for s in samples)
         sections["Samples"] = "\n".join(f"- `{a}` → `{b}` (reference: `{c}`)" for a, b, c in lines)
     return sections
+
+
+def describe_scores_origin(examples: Examples) -> str:
+    """Return what the scores of a model are measured on."""
+    if has_fold_scores(examples):
+        n = examples.data.folds
+        return f"its scores are the means of {n} models, each validated on a fold it was not trained on"
+    return f"validated on {int(examples.valid.selected.sum()):,} held-out examples"
 
 
 def capitalize(text: str) -> str:

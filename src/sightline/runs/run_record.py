@@ -18,7 +18,7 @@ from sightline import __version__
 from sightline.bundle.manifest import FORMAT, read_entries, to_json
 from sightline.bundle.migration import migrate_run_record
 from sightline.config import from_mapping, to_mapping
-from sightline.data.corpora.settings import Part
+from sightline.data.corpora.settings import DataSettings, Part
 from sightline.data.datasets.encoded_dataset import content_hash
 from sightline.errors import ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.model.registry import FAMILIES
@@ -129,20 +129,14 @@ def find_recipe_entries(record: Mapping[str, Any], folder: Path) -> tuple[str, d
 
 def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> dict[str, object]:
     """Return the entries of run.json at the start of a run, or when it is resumed."""
-    recipe, data = run.recipe, run.examples.data
-    parts: tuple[Part, ...] = ("train", "valid")
-    files = {
-        f"{part}_{column}": content_hash(*paths)
-        for part in parts
-        for column, paths in zip(("source", "target"), data.sides(part), strict=False)
-    }
+    recipe = run.recipe
     return {
         "sightline": __version__,
         "name": recipe.name,
         "recipe": recipe.to_mapping(),
         "resolved": {
             "task": recipe.task,
-            "data": {**to_mapping(recipe.data), "sha256": files},
+            "data": {**to_mapping(recipe.data), "sha256": hash_files(run.examples.data)},
             "tokenizer": {**to_mapping(recipe.tokenizer), "vocab_size": run.examples.tokenizers.source.vocab_size},
             "model": {**to_mapping(recipe.model), **to_mapping(run.state.model.config)},
             "masking": to_mapping(recipe.masking),
@@ -159,6 +153,16 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
         "began": [*(before or {}).get("began", []), now()],
         **({"plans": (before or {}).get("plans", [])} if before is None or has_plans(before) else {}),
         "outcome": None,
+    }
+
+
+def hash_files(data: DataSettings) -> dict[str, str]:
+    """Return a hash of the contents of each side of the training and validation set."""
+    parts: tuple[Part, ...] = ("train", "valid")
+    return {
+        f"{part}_{column}": content_hash(*paths)
+        for part in parts
+        for column, paths in zip(("source", "target"), data.sides(part), strict=False)
     }
 
 

@@ -24,6 +24,11 @@ def training_file_names(examples: Examples) -> tuple[str, ...]:
     return examples.data.describe_files("train")
 
 
+def has_fold_scores(examples: Examples) -> bool:
+    """Return whether this is the final model of a cross-validation, which is trained on all examples."""
+    return bool(examples.data.folds) and examples.data.fold is None
+
+
 MAX_EXAMPLES = 8
 MAX_EXAMPLE_LENGTH = 160
 """Characters of each text of an example: one must fit into a button, and be read at a glance."""
@@ -38,7 +43,7 @@ def collect_data_facts(examples: Examples, inputs: Sequence[InputExample]) -> Tr
     return TrainingFacts(
         files=training_file_names(examples),
         n_examples=int(examples.train.selected.sum()),
-        n_validation=int(examples.valid.selected.sum()),
+        n_validation=None if has_fold_scores(examples) else int(examples.valid.selected.sum()),
         examples=choose_examples(inputs),
         inputs=collect_input_statistics(texts, tokenizers.source, tokenizers.words, seen_ids) if texts else None,
         languages=count_languages(examples),

@@ -15,8 +15,16 @@ from sightline.config import to_mapping
 from sightline.errors import SettingsError
 from sightline.model import Model
 from sightline.runs.autosize import resolve_training_settings
-from sightline.runs.folder import MODEL, choose_folder, initial_snapshot
-from sightline.runs.folds import collect_fold_scores, final_recipe, fold_recipes, has_folds, is_finished
+from sightline.runs.folder import MODEL, choose_folder, first_fold, initial_snapshot, is_run
+from sightline.runs.folds import (
+    check_finished_fold,
+    collect_fold_scores,
+    final_recipe,
+    fold_recipes,
+    has_folds,
+    is_finished,
+    whole_recipe,
+)
 from sightline.runs.messages import (
     card_sections,
     log_estimate,
@@ -130,10 +138,14 @@ def run_folds(
         done = is_finished(place)
         reporter.info(f"fold {number} of {len(folds)}{' is finished' if done else ''}: {place}")
         if done:
+            for change in () if is_run(folder) else check_finished_fold(fold, place):
+                reporter.warn(f"it was trained with another setting: {change}")
             continue
         record = read_run_record(place)
         known = fold if record is None else fill_from_resolved(fold, record["resolved"]["training"])
-        result = run_training(known, place, rank, reporter, device, resume=record is not None, tensorboard=False)
+        result = run_training(
+            known, place, rank, reporter, device, resume=record is not None, tensorboard=False, whole=folder
+        )
         rank.barrier()  # the others read what the main rank has recorded
         if result.stop_reason == "signal":
             return replace(result, folder=folder)
@@ -141,6 +153,7 @@ def run_folds(
     reporter.info(found.describe())
     final = final_recipe(recipe, found)
     record = read_run_record(folder) if resume else None
+    resume = record is not None
     if record is not None:
         final = fill_from_resolved(final, record["resolved"]["training"])
     reporter.info(f"the final model, on all data: {final.sections['training']['max_steps']:,} updates")
@@ -183,7 +196,10 @@ def resolve_recipe(
     name = recipe if isinstance(recipe, str) else recipe.stem if isinstance(recipe, Path) else "run"
     folder = choose_folder(Path(name).stem if name.endswith(".toml") else name, out, resume=resume)
     record = read_run_record(folder) if resume else None
-    if record is not None and (recipe is None or name in list_recipes()):
+    if resume and record is None:  # it was stopped before its final model
+        name, entries = find_recipe_entries(read_run_record(first_fold(folder)) or {}, folder)
+        found = whole_recipe(build_recipe(entries, name=name, where=str(folder)))
+    elif record is not None and (recipe is None or name in list_recipes()):
         name, entries = find_recipe_entries(record, folder)  # with the overrides the run started with
         found = build_recipe(entries, name=name, where=str(folder))
     elif isinstance(recipe, Mapping):
@@ -247,8 +263,12 @@ def run_training(
     resume: bool,
     tensorboard: bool,
     fold_scores: FoldScores | None = None,
+    whole: Path | None = None,
 ) -> Result:
-    """Prepare the run, print the introduction, train, and print the summary."""
+    """Prepare the run, print the introduction, train, and print the summary.
+
+    `whole` is the folder of the run that this one is a fold of.
+    """
     recipe = choose_threads(recipe)
     configure_runtime(recipe)
     record = read_run_record(folder) if resume else None
@@ -285,7 +305,7 @@ def run_training(
             "scores": scores,
         }
         write_run_record(folder, {**(read_run_record(folder) or {}), "outcome": outcome})
-        log_summary(run, folder, stop_reason, scores, reporter)
+        log_summary(run, folder, stop_reason, scores, reporter, whole=whole)
     return Result(folder, stop_reason, scores, stop.exit_code if stop_reason == "signal" else 0)
 
 

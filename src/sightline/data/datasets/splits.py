@@ -91,17 +91,14 @@ def hold_out_fold(
     """Return which examples are in one of `folds` equal parts, counted from 1; every class is spread over all parts."""
     owners = np.zeros(len(keys), dtype=np.int64) if classes is None else class_of_groups(keys, classes)
     ranked = rank_keys(keys, seed)
-    held_out = np.zeros(len(keys), dtype=np.bool_)
-    for number, name in enumerate(np.unique(owners).tolist()):
-        members = np.flatnonzero(owners == name)
-        _, which, counts = np.unique(ranked[members], return_inverse=True, return_counts=True)
-        middles = np.cumsum(counts) - counts / 2
-        parts = np.floor(folds * middles / counts.sum()).astype(np.int64)
-        held_out[members] = (parts[which] + number) % folds == fold - 1  # small classes begin with different parts
-    if not held_out.any() or held_out.all():
+    _, first, group = np.unique(ranked, return_index=True, return_inverse=True)
+    if len(first) < folds:
         raise InputError(
             f"{folds} folds need {folds} distinct examples or more: set data.folds lower, or give more data"
         )
+    dealt = np.empty(len(first), dtype=np.int64)
+    dealt[np.argsort(owners[first], kind="stable")] = np.arange(len(first)) % folds  # in turns, class by class
+    held_out: NDArray[np.bool_] = dealt[group] == fold - 1
     return held_out
 
 
