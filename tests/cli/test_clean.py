@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -93,3 +94,91 @@ def test_a_refused_file_leaves_no_output(tmp_path, capsys):
     assert main(["clean", str(tmp_path / "a.tsv"), "--out", str(tmp_path / "b.tsv")]) == 2
     assert "a.tsv:2: this line has 1 column" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def clean_json(path, capsys, *arguments):
+    """Return what `clean --json` reports."""
+    assert main(["clean", str(path), "--json", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+ENTAILMENT = [
+    (f"A man walks dog {n}.", f"Somebody {does} {n}.", label)
+    for n in range(10)
+    for does, label in [("walks", "yes"), ("moves", "yes"), ("sleeps", "no"), ("thinks", "maybe")]
+]
+"""Premises, hypotheses and labels: each premise four times, twice with the same label."""
+
+
+@pytest.mark.parametrize("labels", [("yes", "no", "maybe"), ("pos", "neg", "neu"), ("0", "1", "2")])
+def test_pairs_of_texts_with_a_label_are_recognized_in_a_table(tmp_path, capsys, labels):
+    names = dict(zip(("yes", "no", "maybe"), labels, strict=True))
+    rows = "".join(f"{a}\t{b}\t{names[label]}\n" for a, b, label in ENTAILMENT)
+    (tmp_path / "a.tsv").write_text(rows, encoding="utf-8")
+    found = clean_json(tmp_path / "a.tsv", capsys)
+    assert (found["kind"], found["dropped"], "identical" in found["rules"]) == ("labeled", 0, False)
+    assert clean_json(tmp_path / "a.tsv", capsys, "--kind", "labeled") == found
+
+
+def test_pairs_of_texts_with_a_label_are_recognized_by_their_keys(tmp_path, capsys):
+    lines = [json.dumps({"text": a, "pair": b, "label": label}) for a, b, label in ENTAILMENT]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    found = clean_json(tmp_path / "a.jsonl", capsys)
+    assert (found["kind"], found["records"], found["dropped"]) == ("labeled", 40, 0)
+    for arguments in (["--columns", "text,label"], ["--columns", "text,label", "--kind", "labeled"]):
+        found = clean_json(tmp_path / "a.jsonl", capsys, *arguments)  # without the second text
+        assert (found["kind"], found["dropped"], found["rules"]["duplicate"]["count"]) == ("labeled", 10, 10)
+
+
+@pytest.mark.parametrize("codes", [("de", "fr"), ("DE", "fr-CA"), ("pt-BR", "zh_Hans")])
+def test_a_third_column_of_languages_makes_pairs(tmp_path, capsys, codes):
+    rows = "".join(f"House {n}\tHaus {n}\t{codes[0]}\nCat {n}\tChat {n}\t{codes[1]}\n" for n in range(10))
+    (tmp_path / "a.tsv").write_text(rows, encoding="utf-8")
+    assert clean_json(tmp_path / "a.tsv", capsys)["kind"] == "pairs"
+
+
+def test_kind_pairs_takes_a_third_column_for_the_language(tmp_path, capsys):
+    rows = "".join(f"House {n}\tHaus {n}\tgerman\nCat {n}\tChat {n}\tfrench\n" for n in range(10))
+    (tmp_path / "a.tsv").write_text(rows, encoding="utf-8")
+    assert clean_json(tmp_path / "a.tsv", capsys, "--kind", "pairs")["kind"] == "pairs"
+
+
+def test_an_id_is_not_taken_for_a_text(tmp_path, capsys):
+    rows = "".join(f"{n},text {n},{n % 2}\n" for n in range(20))
+    (tmp_path / "a.csv").write_text(f"id,text,label\n{rows}", encoding="utf-8")
+    assert clean_json(tmp_path / "a.csv", capsys)["kind"] == "labeled"
+    (tmp_path / "b.csv").write_text(rows, encoding="utf-8")
+    assert main(["clean", str(tmp_path / "b.csv")]) == 2
+    assert "what its columns hold is not clear: choose one or two with --columns" in capsys.readouterr().err
+
+
+def test_the_kind_is_said_first(tmp_path, pairs, capsys):
+    assert main(["clean", str(pairs)]) == 0
+    assert capsys.readouterr().out.startswith("kind: pairs (source, target)\n")
+
+
+def test_advice_names_the_options_of_this_command(tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("1\ta\tb c d\n2\te\tf g h\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text('"a","b"\n' * 9 + '"c "d" e","f"\n', encoding="utf-8")
+    (tmp_path / "c.txt").write_text("a\n", encoding="utf-8")
+    said = {
+        "a.tsv": "3 columns, 2 are needed (source, target): fix it, or select columns with --columns\n",
+        "b.csv": "fix it (a quote within a quoted cell is doubled)\n",
+        "c.txt": "or the target file as --target\n",
+    }
+    for name, end in said.items():
+        assert main(["clean", str(tmp_path / name), "--kind", "pairs"]) == 2
+        assert capsys.readouterr().err.endswith(end)
+
+
+def test_an_array_is_refused_with_its_place_and_what_to_do(tmp_path, capsys):
+    (tmp_path / "a.json").write_text('[{"text": "a"}]', encoding="utf-8")
+    assert main(["clean", str(tmp_path / "a.json")]) == 2
+    assert re.search(r"a\.json:1: this JSON is not an object .*: one object per line", capsys.readouterr().err)
+
+
+def test_the_separator_line_of_excel_stays_with_the_header(tmp_path):
+    rows = "sep=^\nsource^target\na^b\n<b>^x\n"
+    (tmp_path / "a.csv").write_text(rows, encoding="utf-8")
+    assert main(["clean", str(tmp_path / "a.csv"), "--out", str(tmp_path / "b.csv")]) == 0
+    assert (tmp_path / "b.csv").read_text(encoding="utf-8") == rows.replace("<b>^x\n", "")

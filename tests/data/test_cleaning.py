@@ -11,12 +11,19 @@ from sightline.data.corpora.cleaning import (
     Fingerprints,
     has_markup,
     is_mojibake,
+    normalize,
     numbers_differ,
     rules_for,
 )
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.files import FAULTS, Counts
-from sightline.data.corpora.records import SOURCE_AND_TARGET, TEXT, TEXT_AND_LABEL
+from sightline.data.corpora.records import (
+    PAIR_AND_LABEL,
+    SOURCE_AND_TARGET,
+    SOURCE_TARGET_LANGUAGE,
+    TEXT,
+    TEXT_AND_LABEL,
+)
 from sightline.data.corpora.settings import DataSettings
 from sightline.errors import SettingsError
 from spoiled_corpus import DIRT, phrase_pairs, spoil
@@ -179,6 +186,7 @@ def test_numbers_are_compared_however_they_are_written(source, target, differ):
         ("R&amp;D", True),
         ("&#8217;", True),
         ("<!-- a -->", True),
+        ("<!-- not closed", True),  # looking for its end at every start would take quadratic time
         ("a < b and c > d", False),
         ("R&D; AT&T", False),
         ("<s> is a token? <unk>", True),
@@ -208,3 +216,86 @@ def test_unknown_rules_and_odd_thresholds_are_refused():
         CleaningSettings(rules=("number",))
     with pytest.raises(SettingsError, match="max_ratio must be between"):
         CleaningSettings(max_ratio=0.5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("लड़का अच्छा है", "लड़की अच्छी है"),
+        ("কাল", "কোল"),
+        ("มา", "มี่"),
+        ("ܡܠܟܐ", "ܡܰܠܟܳܐ"),
+    ],
+)
+def test_texts_that_differ_in_vowel_signs_are_different(first, second):
+    assert normalize(first) != normalize(second)
+
+
+@pytest.mark.parametrize("text", ["Good, day", "GOOD DAY!", " good…day ", "«good_day»", "good\u200b\x07 day ☺ +"])
+def test_case_spacing_and_punctuation_are_no_difference(text):
+    assert normalize(text) == "good day"
+
+
+def test_a_text_of_punctuation_only_is_compared_as_it_is():
+    assert normalize(" ?! ") == "?!"
+
+
+def languages_of_targets(tmp_path):
+    """Return a corpus of the same sentences in German and, a third as long, in Chinese, from English and Chinese."""
+    rows = []
+    for n in range(60):
+        english, german, chinese = f"{'the old house ' * 8}{n}", f"{'das alte Haus ' * 8}{n}", f"{'老房子' * 6}{n}"
+        rows += [(english, chinese, "zh"), (english, german, "de"), (chinese, german, "de")]
+    path = tmp_path / "a.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_the_usual_length_is_that_of_the_language_and_its_source(tmp_path):
+    path = languages_of_targets(tmp_path)
+    assert report_on(path, SOURCE_TARGET_LANGUAGE).counts["length_ratio"] == 0
+
+
+def test_a_lopsided_pair_is_found_among_those_of_its_language(tmp_path):
+    path = languages_of_targets(tmp_path)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{'the old house ' * 8}\t{'老房子' * 60}\tzh\n{'the old house ' * 8}\tHaus\tde\n")
+    assert report_on(path, SOURCE_TARGET_LANGUAGE).counts["length_ratio"] == 2
+
+
+def write_labeled(path, texts):
+    path.write_text("".join(f"{text} {n}\t{label}\n" for n, (text, label) in enumerate(texts)), encoding="utf-8")
+    return path
+
+
+def test_a_script_that_goes_with_a_label_is_not_wrong(tmp_path):
+    texts = (
+        [("an English text about nothing", "en")] * 400 + [("привет мир", "ru")] * 5 + [("こんにちは世界", "ja")] * 2
+    )
+    assert report_on(write_labeled(tmp_path / "a.tsv", texts), TEXT_AND_LABEL).counts["wrong_script"] == 0
+
+
+def test_a_script_that_is_rare_among_the_texts_of_a_label_is_wrong(tmp_path):
+    texts = [("a good book", "good"), ("a bad book", "bad")] * 100 + [("хорошая книга", "good")]
+    assert report_on(write_labeled(tmp_path / "a.tsv", texts), TEXT_AND_LABEL).counts["wrong_script"] == 1
+
+
+def test_pairs_with_a_label_are_judged_by_both_texts_and_the_label_and_are_no_translation(tmp_path):
+    pairs = [
+        ("A man sleeps.", "A man is awake.", "no"),
+        ("A man sleeps.", "A man rests.", "yes"),  # the same first text
+        ("A man sleeps.", "A man rests.", "no"),  # another label
+        ("A man sleeps.", "A man sleeps.", "yes"),  # identical
+        ("In 1984 two men slept.", "It was 1985.", "no"),  # numbers
+        (f"{'A man sleeps. ' * 90}", "Yes.", "yes"),  # lengths
+        ("a man sleeps", "A man rests!", "yes"),  # a near duplicate
+        ("A man sleeps.", "A man rests.", "no"),  # a duplicate
+        ("A man sleeps.", "<b>No</b>", "no"),  # markup in the second text
+    ]
+    path = tmp_path / "a.tsv"
+    path.write_text("".join("\t".join(pair) + "\n" for pair in pairs), encoding="utf-8")
+    counts = Counts()
+    corpus = Corpus(DataSettings(train=str(path), label_level="pair", clean=True), PAIR_AND_LABEL)
+    assert [record.fields for record in corpus.records(counts)] == pairs[:6]
+    found = {name: n for name, n in counts.to_mapping().items() if name.startswith("clean_")}
+    assert found == {"clean_near_duplicate": 1, "clean_duplicate": 1, "clean_markup": 1}

@@ -96,7 +96,12 @@ REFUSED = {
     ),
     "NaN": ("a.jsonl", JSON + '{"source": NaN, "target": "b"}', r"a\.jsonl:2: NaN is not a JSON number"),
     "no JSON": ("a.jsonl", "hello", r"a\.jsonl:1: this is not JSON"),
-    "no object": ("a.jsonl", "[]", r"a\.jsonl:1: this JSON is not an object"),
+    "no object": (
+        "a.jsonl",
+        "[]",
+        r"a\.jsonl:1: this JSON is not an object .*: one object per line is expected \(jq -c '\.\[\]'",
+    ),
+    "an array over several lines": ("a.json", f"[\n{JSON}]", r"a\.json:1: .*: one object per line is expected"),
     "wrong type": ("a.jsonl", '{"source": 1, "target": "b"}', r"a\.jsonl:1: 'source' must be text"),
     "missing key": ("a.jsonl", '{"sorce": "a", "target": "b"}', r"unknown key 'source' \(did you mean 'sorce'\?\)"),
     "duplicate key": ("a.jsonl", '{"source": "a", "source": "b"}', r"a\.jsonl:1: duplicate key 'source'"),

@@ -126,3 +126,9 @@ def test_messages_name_files_compactly(folder):
     assert settings.describe_files("train") == ("b.tsv", f"{folder.name} (2 files)", "*.tsv")
     many = DataSettings(train=("b.tsv",) * 9, folder=str(folder))
     assert many.describe_files("train") == (*["b.tsv"] * 5, "… (9 in all)")
+
+
+def test_the_name_of_the_data_folder_is_no_pattern(tmp_path):
+    (tmp_path / "x[1]").mkdir()
+    (tmp_path / "x[1]" / "a.tsv").write_text("a\tb\n")
+    assert read(train="*.tsv", folder=str(tmp_path / "x[1]")) == [("a", "b")]

@@ -156,3 +156,72 @@ def test_blank_and_odd_rows_of_a_csv_have_their_outcome(tmp_path):
 def test_pairs_with_labels_may_be_a_csv(tmp_path):
     path = write(tmp_path / "a.csv", 'sentence1,sentence2,label\n"a, b",c,yes\nd,e,no\n')
     assert read(path, PAIR_AND_LABEL) == [("a, b", "c", "yes"), ("d", "e", "no")]
+
+
+def numbered_rows(n):
+    return [(f"Sentence number {at}.", f"Satz Nummer {at}.") for at in range(n)]
+
+
+def test_a_quotation_over_several_rows_of_a_plain_tsv_is_text(tmp_path):
+    rows = numbered_rows(60)
+    rows[20] = ('"I will go now.', "„Ich gehe jetzt.")
+    rows[23] = ('And then I come back."', "Und dann komme ich zurück.“")
+    assert read(write(tmp_path / "a.tsv", "".join(f"{a}\t{b}\n" for a, b in rows))) == rows
+
+
+@pytest.mark.parametrize("at", [0, 1, 30])
+def test_a_quote_out_of_place_in_a_quoted_csv_is_refused_and_not_taken_for_text(tmp_path, at):
+    lines = [f'"{a}","{b}"' for a, b in numbered_rows(60)]
+    lines[at] = r'"He said \"hello\" to me.","Er sagte hallo."'
+    path = write(tmp_path / "a.csv", "\n".join(['"source","target"', *lines]))
+    with pytest.raises(InputError, match=rf"a\.csv:{at + 2}: a quoted cell is followed by 'hello.*quoting to false"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ('"a","b"\n"c","d"\n"e","f"\n', '"x \\"y\\" z","g"\n'),
+        ("".join(f'{n},"b"\n' for n in range(20)), '21,"x \\"y\\" z"\n'),
+        ('"source","target"\n', '"x \\"y\\" z","g"\n' * 9),
+    ],
+)
+def test_a_small_or_numbered_csv_of_quoted_cells_stays_quoted(tmp_path, good, bad):
+    with pytest.raises(InputError, match="a quoted cell is followed by 'y"):
+        read(write(tmp_path / "a.csv", good + bad))
+
+
+def test_quotes_of_a_csv_that_are_mostly_text_stay_text(tmp_path):
+    rows = [('"Hello" she said', '"Hallo" sagte sie'), ("Bye", "Tschüs"), ("One", "Eins")] * 5
+    assert read(write(tmp_path / "a.csv", "".join(f"{a},{b}\n" for a, b in rows))) == rows
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ("source", "target")}, {"header": True}])
+def test_blank_lines_before_the_header_are_no_header(tmp_path, options):
+    path = write(tmp_path / "a.csv", "\n  \nsource,target\na,b\n")
+    corpus = Corpus(DataSettings(train=str(path), **options), SOURCE_AND_TARGET)
+    counts = Counts()
+    assert [record.fields for record in corpus.records(counts)] == [("a", "b")]
+    assert counts.to_mapping() == {"kept": 1, "blank": 2}
+    assert corpus.describe_tables() == ["a.csv: comma-separated, quoted, header line: source, target"]
+    assert corpus.read_header() == "source,target"
+
+
+def test_an_unknown_column_is_refused_at_the_line_of_the_header(tmp_path):
+    path = write(tmp_path / "a.csv", "\nen,de\na,b\n")
+    with pytest.raises(InputError, match=r"a\.csv:2: unknown column 'fr'"):
+        read(path, columns=("en", "fr"))
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=; ", "\ufeffsep=;"])
+@pytest.mark.parametrize("header", ["source;target\n", ""])
+def test_the_separator_line_of_excel_is_no_row_and_names_the_delimiter(tmp_path, first, header):
+    path = write(tmp_path / "a.csv", f"{first}\r\n{header}a, b;c, d\ne, f;g, h\n")
+    assert read(path) == [("a, b", "c, d"), ("e, f", "g, h")]
+
+
+def test_any_delimiter_may_be_named_by_the_separator_line(tmp_path):
+    path = write(tmp_path / "a.csv", "sep=^\nsource^target\na,b^c,d\n")
+    assert read(path) == [("a,b", "c,d")]
+    assert read(write(tmp_path / "b.csv", "sep=\t\na,b\tc,d\n")) == [("a,b", "c,d")]
+    assert Corpus(DataSettings(train=str(path)), SOURCE_AND_TARGET).read_header() == "sep=^\nsource^target"

@@ -66,9 +66,13 @@ class CleaningSettings:
 SAMPLE_RECORDS = 20_000
 """Records that profiles are learned from, spread evenly over the corpus."""
 SAMPLE_TEXT = 300
-"""Characters of a text that are looked at to tell its language."""
+"""Characters of a text that are looked at to tell its language, or that of its source."""
 MIN_SCRIPT_SHARE = 0.03
 """Share of a side's letters from which a script is one of its own: Japanese has three."""
+MIN_LABEL_SCRIPT_SHARE = 0.1
+"""Share of the letters of a label's texts from which a script goes with the label."""
+MIN_RATIO_PAIRS = 10
+"""Pairs of a language from which their usual ratio of lengths can be told."""
 SMOOTHING = 0.5
 
 
@@ -80,8 +84,10 @@ class Profile:
     """The scripts of each side; empty: not known."""
     evidence: Mapping[str, float] = field(default_factory=dict)
     """Trigram → how much it speaks for the first side, as a log-likelihood ratio; empty: not known."""
-    ratio: float = 1.0
-    """Usual length of the second side in lengths of the first."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """Usual length of the second side in lengths of the first, by the group of a pair (`group_of`)."""
+    label_scripts: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    """The scripts of each side beside a label, by the group of a labeled text."""
 
 
 def sample_evenly(records: Iterable[Record]) -> list[Record]:
@@ -96,24 +102,82 @@ def sample_evenly(records: Iterable[Record]) -> list[Record]:
     return sample
 
 
-def learn_profile(records: Iterable[Record], text_fields: Sequence[int], *, pairs: bool) -> Profile:
-    """Learn what is usual from a sample of the records; with `pairs`, also what tells the sides from each other."""
-    sides = list(zip(*(texts_of(record, text_fields) for record in sample_evenly(records)), strict=True))
-    if not sides:
+def learn_profile(records: Iterable[Record], text_fields: Sequence[int], *, kind: Kind) -> Profile:
+    """Learn what is usual from a sample of the records; of pairs, also what tells the sides from each other."""
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for record in sample_evenly(records):
+        groups.setdefault(group_of(record, text_fields, kind=kind), []).append(texts_of(record, text_fields))
+    if not groups:
         return Profile()
-    scripts = tuple(find_scripts(texts) for texts in sides)
-    if not pairs:
-        return Profile(scripts)
-    ratios = sorted(len(target) / len(source) for source, target in zip(*sides, strict=True) if source and target)
-    return Profile(scripts, weigh_trigrams(*sides), ratios[len(ratios) // 2] if ratios else 1.0)
+    if kind != "pairs":
+        return learn_scripts(groups)
+    if set(groups) != {NO_GROUP}:  # each side has many languages
+        usual = {name: find_ratio(pairs) for name, pairs in groups.items() if len(pairs) >= MIN_RATIO_PAIRS}
+        return Profile(ratios={name: ratio for name, ratio in usual.items() if ratio is not None})
+    pairs = groups[NO_GROUP]
+    ratio = find_ratio(pairs)
+    ratios = {} if ratio is None else {NO_GROUP: ratio}
+    return Profile(learn_scripts(groups).scripts, weigh_trigrams(*zip(*pairs, strict=True)), ratios)
 
 
-def find_scripts(texts: Iterable[str]) -> frozenset[str]:
+NO_GROUP = ""
+"""The group of records without a label or language."""
+
+
+def group_of(record: Record, text_fields: Sequence[int], *, kind: Kind) -> str:
+    """Return the records that one is compared with: those of its label; of pairs, those of its direction.
+
+    A direction is the language of the target, which a column names, and the script of the source.
+    """
+    if len(record.fields) == len(text_fields):
+        return NO_GROUP
+    name = record.fields[-1]
+    if not isinstance(name, str):  # a label for each word
+        return NO_GROUP
+    if kind != "pairs":
+        return name
+    letters = count_scripts(texts_of(record, text_fields)[0][:SAMPLE_TEXT])
+    return f"{name} from {max(letters, key=lambda script: letters[script], default='')}"
+
+
+def find_ratio(pairs: Iterable[Sequence[str]]) -> float | None:
+    """Return the usual length of the second side in lengths of the first: the median."""
+    ratios = sorted(len(target) / len(source) for source, target in pairs if source and target)
+    return ratios[len(ratios) // 2] if ratios else None
+
+
+def learn_scripts(groups: Mapping[str, Sequence[Sequence[str]]]) -> Profile:
+    """Learn the scripts of each side, and those that go with a label: a class may be a language."""
+    by_group = {name: [count_letters(side) for side in zip(*texts, strict=True)] for name, texts in groups.items()}
+    letters = [sum_counts(counts) for counts in zip(*by_group.values(), strict=True)]
+    scripts = tuple(find_scripts(side, MIN_SCRIPT_SHARE) for side in letters)
+    return Profile(
+        scripts,
+        label_scripts={
+            name: tuple(
+                usual | find_scripts(side, MIN_LABEL_SCRIPT_SHARE) for usual, side in zip(scripts, sides, strict=True)
+            )
+            for name, sides in by_group.items()
+        },
+    )
+
+
+def find_scripts(letters: Counter[str], min_share: float) -> frozenset[str]:
     """Return the scripts that a noticeable share of the letters are in."""
-    letters: Counter[str] = Counter()
-    for text in texts:
-        letters.update(count_scripts(text))
-    return frozenset(script for script, count in letters.items() if count >= MIN_SCRIPT_SHARE * letters.total())
+    return frozenset(script for script, count in letters.items() if count >= min_share * letters.total())
+
+
+def count_letters(texts: Iterable[str]) -> Counter[str]:
+    """Count the letters of texts by script."""
+    return sum_counts(map(count_scripts, texts))
+
+
+def sum_counts(counts: Iterable[Counter[str]]) -> Counter[str]:
+    """Return the sum of counts."""
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count)
+    return total
 
 
 def count_scripts(text: str) -> Counter[str]:
@@ -183,15 +247,15 @@ class Cleaner:
         self._settings = settings or CleaningSettings()
         self.rules = tuple(name for name in rules_for(kind) if name in self._settings.rules)
         self._exact, self._near = Fingerprints(), Fingerprints()
-        checks: dict[str, Callable[[Sequence[str]], bool]] = {
-            "empty": lambda texts: not all(map(has_content, texts)),
-            "too_long": lambda texts: max(map(len, texts)) > self._settings.max_characters,
+        checks: dict[str, Callable[[Sequence[str], str], bool]] = {
+            "empty": lambda texts, _: not all(map(has_content, texts)),
+            "too_long": lambda texts, _: max(map(len, texts)) > self._settings.max_characters,
             "length_ratio": self._is_lopsided,
             "wrong_script": self._has_wrong_script,
-            "numbers": lambda texts: numbers_differ(texts[0], texts[1]),
-            "encoding": lambda texts: any(map(is_mojibake, texts)),
-            "markup": lambda texts: any(map(has_markup, texts)),
-            "controls": lambda texts: any(map(CONTROLS.search, texts)),
+            "numbers": lambda texts, _: numbers_differ(texts[0], texts[1]),
+            "encoding": lambda texts, _: any(map(is_mojibake, texts)),
+            "markup": lambda texts, _: any(map(has_markup, texts)),
+            "controls": lambda texts, _: any(map(CONTROLS.search, texts)),
         }
         self._checks = [(name, checks[name]) for name in self.rules if name in checks]
 
@@ -199,7 +263,8 @@ class Cleaner:
         """Return the rules that would drop a record; it counts as seen from now on."""
         texts = texts_of(record, self._text_fields)
         plain = [normalize(text) for text in texts]
-        found = {name for name, check in self._checks if check(texts)}
+        group = group_of(record, self._text_fields, kind=self._kind)
+        found = {name for name, check in self._checks if check(texts, group)}
         if "empty" in found:
             found -= PAIRS_ONLY  # there is nothing to compare
         elif self._kind == "pairs":
@@ -210,12 +275,16 @@ class Cleaner:
         found |= self._find_repetition(record, plain)
         return tuple(name for name in self.rules if name in found)
 
-    def _is_lopsided(self, texts: Sequence[str]) -> bool:
-        first, second = len(texts[0].strip()) * self._profile.ratio, float(len(texts[1].strip()))
+    def _is_lopsided(self, texts: Sequence[str], group: str) -> bool:
+        ratio = self._profile.ratios.get(group)
+        if ratio is None:  # not known
+            return False
+        first, second = len(texts[0].strip()) * ratio, float(len(texts[1].strip()))
         return max(first, second) > self._settings.max_ratio * min(first, second) + RATIO_SLACK
 
-    def _has_wrong_script(self, texts: Sequence[str]) -> bool:
-        for text, scripts in zip(texts, self._profile.scripts, strict=False):
+    def _has_wrong_script(self, texts: Sequence[str], group: str) -> bool:
+        usual = self._profile.label_scripts.get(group, self._profile.scripts)
+        for text, scripts in zip(texts, usual, strict=False):
             if text.isascii() and "LATIN" in scripts:
                 continue
             letters = count_scripts(text)
@@ -258,13 +327,22 @@ def has_content(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-NOT_WORDS = re.compile(r"[\W_]+")
+class WordCharacters(dict[int, str]):
+    """Maps spaces, punctuation, symbols and controls to a space; letters, digits and vowel signs to themselves."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        self[code] = " " if unicodedata.category(character)[0] in "PSZC" else character
+        return self[code]
+
+
+WORD_CHARACTERS = WordCharacters()
 
 
 def normalize(text: str) -> str:
     """Return a text without case, spacing and punctuation; of one that is nothing else, the text."""
     composed = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return NOT_WORDS.sub(" ", composed.casefold()).strip() or text.strip()
+    return " ".join(composed.casefold().translate(WORD_CHARACTERS).split()) or text.strip()
 
 
 NUMBER = re.compile(r"\d+(?:[.,:'’\u00a0\u202f]\d+|(?<!\d\d\d\d) \d{3}(?!\d))*")
@@ -326,7 +404,7 @@ TAGS = (
     "iframe|img|input|ins|label|li|link|main|meta|nav|ol|option|p|pre|s|script|section|small|span|strong|style|sub|sup|"
     "table|tbody|td|th|thead|title|tr|u|ul"
 )
-TAG = re.compile(rf"<(?:/?(?:{TAGS})(?:\s[^<>]*)?/?|!--.*?--|!doctype[^<>]*)>", re.IGNORECASE)
+TAG = re.compile(rf"<(?:!--|(?:/?(?:{TAGS})(?:\s[^<>]*)?/?|!doctype[^<>]*)>)", re.IGNORECASE)
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});", re.IGNORECASE)
 
 

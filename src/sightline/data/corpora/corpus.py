@@ -36,7 +36,7 @@ from sightline.data.corpora.records import (
     Record,
 )
 from sightline.data.corpora.settings import DataSettings, Format, Part
-from sightline.data.corpora.tables import TableSettings, detect_dialect, read_rows, read_table
+from sightline.data.corpora.tables import TableSettings, detect_dialect, first_row, read_rows, read_table
 from sightline.errors import InputError, SettingsError
 
 
@@ -99,6 +99,13 @@ class Corpus:
         return self.settings.format_of(self.part)
 
     @property
+    def kind(self) -> Kind:
+        """What its records are, for the rules of cleaning: a pair of texts with a label is no translation."""
+        if self.format == "text":
+            return "text"
+        return "pairs" if self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE) else "labeled"
+
+    @property
     def row_fields(self) -> tuple[str, ...]:
         """Fields of a line: two turns in a TSV of dialogues, else those of a record."""
         return ("turn", "reply") if (self.format, self.fields) == ("tsv", TURNS) else self.fields
@@ -129,11 +136,8 @@ class Corpus:
     def make_cleaner(self, settings: CleaningSettings | None = None) -> Cleaner:
         """Return a cleaner that knows what is usual in this corpus."""
         lines = replace(self, unit="line")
-        kind: Kind = "pairs" if self.fields in (SOURCE_AND_TARGET, SOURCE_TARGET_LANGUAGE) else "labeled"
         states = tuple(map(file_state, self.files))
-        return Cleaner(
-            "text" if self.format == "text" else kind, self.text_fields, learn_usual(lines, states), settings
-        )
+        return Cleaner(self.kind, self.text_fields, learn_usual(lines, states), settings)
 
     def texts(self, fields: Sequence[int] | None = None, *, stride: int = 1) -> Iterator[str]:
         """Yield the texts to train a tokenizer on: all or some fields of every record (or every `stride`-th)."""
@@ -153,13 +157,14 @@ class Corpus:
         return [] if plain_tsv else [f"{display_path(Path(path.name))}{more}: {dialect.describe()}"]
 
     def read_header(self) -> str | None:
-        """Return the header line of the first file as it stands there; None if it has none."""
+        """Return the header line of the first file, and Excel's before it, as they stand there; None if it has none."""
         if self.format not in ("tsv", "csv"):
             return None
         path = self.files[0]
         dialect = detect_dialect(path, self._table, csv=self.format == "csv")
         lines = read_lines(path, on_bad_utf8=self.settings.on_bad_utf8, counts=Counts())
-        return next(read_rows(lines, dialect, path)).text if dialect.header is not None else None
+        header = first_row(read_rows(lines, dialect, path)) if dialect.header is not None else None
+        return "\n".join(filter(None, (dialect.separator_line, header and header.text))) or None
 
     @property
     def _table(self) -> TableSettings:
@@ -205,10 +210,7 @@ class Corpus:
 @lru_cache(maxsize=4)
 def learn_usual(corpus: Corpus, states: tuple[tuple[int, int], ...]) -> Profile:  # noqa: ARG001
     """Learn what is usual in a corpus whose files are in a given state: it is read several times."""
-    if corpus.fields == SOURCE_TARGET_LANGUAGE:
-        return Profile()  # each side has many languages
-    pairs = corpus.fields == SOURCE_AND_TARGET
-    return learn_profile(corpus._read(Counts()), corpus.text_fields, pairs=pairs)
+    return learn_profile(corpus._read(Counts()), corpus.text_fields, kind=corpus.kind)
 
 
 def is_clean(record: Record, cleaner: Cleaner, counts: Counts) -> bool:

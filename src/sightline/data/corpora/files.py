@@ -300,7 +300,8 @@ def find_files(names: Iterable[str], folder: str | None = None) -> tuple[Path, .
                 )
             found += inside
         elif is_pattern(name) and not path.exists():
-            matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - Path.glob finds hidden files too
+            pattern = Path(glob.escape(folder or ""), name)  # only the name is a pattern
+            matches = sorted(glob.glob(str(pattern), recursive=True))  # noqa: PTH207 - Path.glob finds hidden files too
             matching = [match for match in map(Path, matches) if match.is_file()]
             if not matching:
                 raise InputError(f"{display_path(path)}: no file matches this pattern")

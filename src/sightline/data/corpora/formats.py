@@ -17,7 +17,7 @@ from sightline.data.corpora.files import (
     read_lines,
 )
 from sightline.data.corpora.records import LISTS, Field, Record
-from sightline.errors import InputError
+from sightline.errors import InputError, JSONError
 from sightline.storage import parse_object
 
 
@@ -57,6 +57,20 @@ def read_jsonl(
 ) -> Iterator[Record]:
     """Yield the fields of every line; without `columns` the keys are the field names."""
     keys = columns or fields
+    for location, entries, text in read_entries(path, on_bad_utf8=on_bad_utf8, counts=counts):
+        values = [get_field(entries, key, field, location) for key, field in zip(keys, fields, strict=True)]
+        repaired = [repair_surrogates(value, location, on_bad_utf8=on_bad_utf8) for value in values]
+        if any(value is None for value in repaired):
+            counts.add("utf8_skipped")
+            continue
+        counts.add("utf8_replaced", int(repaired != values))
+        yield Record(tuple(value for value in repaired if value is not None), location, raw=text)
+
+
+def read_entries(
+    path: Path, *, on_bad_utf8: OnBadUTF8, counts: Counts
+) -> Iterator[tuple[Location, dict[str, object], str]]:
+    """Yield the entries of every line with its text, without blank lines."""
     for line in read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts):
         location = Location(path, line.number)
         if line.too_long:
@@ -66,17 +80,18 @@ def read_jsonl(
         if not line.text.strip():
             counts.add("blank")
             continue
-        try:
-            entries = parse_object(line.text.encode("utf-8"))
-        except InputError as error:
+        yield location, parse_entries(line.text, location), line.text
+
+
+def parse_entries(text: str, location: Location) -> dict[str, object]:
+    """Return the entries of a line of JSON Lines."""
+    try:
+        return parse_object(text.encode("utf-8"))
+    except InputError as error:
+        if isinstance(error, JSONError) and error.kind != "syntax":
             raise InputError(f"{location}: {error}") from None
-        values = [get_field(entries, key, field, location) for key, field in zip(keys, fields, strict=True)]
-        repaired = [repair_surrogates(value, location, on_bad_utf8=on_bad_utf8) for value in values]
-        if any(value is None for value in repaired):
-            counts.add("utf8_skipped")
-            continue
-        counts.add("utf8_replaced", int(repaired != values))
-        yield Record(tuple(value for value in repaired if value is not None), location, raw=line.text)
+        how = " (jq -c '.[]' makes that of an array)" if text.lstrip().startswith("[") else ""
+        raise InputError(f"{location}: {error}: one object per line is expected{how}") from None
 
 
 def get_field(entries: dict[str, object], key: str, field: str, location: Location) -> Field:

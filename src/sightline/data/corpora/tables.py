@@ -58,7 +58,11 @@ class Dialect:
     delimiter: str
     quoting: bool
     header: tuple[str, ...] | None = None
-    """The names of the columns, if the first line has them."""
+    """The names of the columns, if the first line that is not blank has them."""
+    header_line: int = 1
+    """The line of the header, for messages."""
+    separator_line: str | None = None
+    """Excel's first line, such as `sep=;`, which is no row."""
 
     def describe(self) -> str:
         """Return the dialect in a few words."""
@@ -91,17 +95,18 @@ def read_table(
         if min(indices) < 0:
             raise InputError(f"{display_path(path)}: columns are counted from 1")
     elif header is not None and table.columns:
-        indices = find_columns(header, table.columns, Location(path, 1))
+        indices = find_columns(header, table.columns, Location(path, dialect.header_line))
     elif header is not None:
         names = {name.casefold(): at for at, name in enumerate(header)}
         indices = [names[field] for field in table.fields] if set(table.fields) <= names.keys() else None
     lines = read_lines(path, on_bad_utf8=on_bad_utf8, counts=counts)
-    rows = read_rows(lines, dialect, path)
-    if header is not None:
-        next(rows, None)
-    for row in rows:
+    before_header = header is not None
+    for row in read_rows(lines, dialect, path):
         if not row.text.strip():
             counts.add("blank")
+            continue
+        if before_header:
+            before_header = False
             continue
         location = Location(path, row.line)
         cells = tuple(select_cells(row.cells, indices, table, header, location))
@@ -109,8 +114,10 @@ def read_table(
 
 
 def read_rows(lines: Iterable[Line], dialect: Dialect, path: Path) -> Iterator[TableRow]:
-    """Yield the rows of a table; lines that cannot be read are left out."""
+    """Yield the rows of a table, its header among them; lines that cannot be read are left out."""
     delimiter = dialect.delimiter
+    if dialect.separator_line is not None:
+        lines = islice(lines, 1, None)
     if not dialect.quoting:
         for line in lines:
             if line.text is not None:
@@ -124,6 +131,11 @@ def read_rows(lines: Iterable[Line], dialect: Dialect, path: Path) -> Iterator[T
             yield TableRow(line.number, line.text.split(delimiter), line.text)
         else:
             yield read_quoted_row(line.number, line.text, pending, delimiter, path)
+
+
+def first_row(rows: Iterable[TableRow]) -> TableRow | None:
+    """Return the first row that is not blank: the header, if there is one."""
+    return next((row for row in rows if row.text.strip()), None)
 
 
 QUOTED_PART = re.compile(r'[^"]*+(?:""[^"]*+)*+')
@@ -228,20 +240,33 @@ def detect_dialect(path: Path, table: TableSettings, *, csv: bool) -> Dialect:
 def detect_dialect_of(path: Path, state: tuple[int, int], table: TableSettings, *, csv: bool) -> Dialect:  # noqa: ARG001
     """Detect the dialect of a file in a given state: a corpus is read several times."""
     lines = read_sample(path)
-    delimiter = table.delimiter or (detect_delimiter(lines, table, path) if csv else "\t")
-    quoting = table.quoting
-    if quoting is None:
-        quoting = may_be_quoted(lines, delimiter, path) if csv else is_surely_quoted(lines, delimiter, path)
+    separator_line = find_separator_line(lines) if csv else None
+    separator = None
+    if separator_line is not None:
+        separator, lines = separator_line.strip(' "\n')[len("sep=")], lines[1:]
+    delimiter = table.delimiter or separator or (detect_delimiter(lines, table, path) if csv else "\t")
+    quoting = detect_quoting(lines, delimiter, path, csv=csv) if table.quoting is None else table.quoting
     rows = sample_rows(lines, Dialect(delimiter, quoting), path)
     cells = [row.cells for row in rows if row.text.strip()]
     has_header = bool(table.columns) and not table.numbered if table.header is None else table.header
     if table.header is None and csv and not has_header:
         has_header = looks_like_header(cells, table)
     if not has_header:
-        return Dialect(delimiter, quoting)
-    if not rows:
+        return Dialect(delimiter, quoting, separator_line=separator_line)
+    header = first_row(rows)
+    if header is None:
         raise InputError(f"{Location(path, 1)}: the header line cannot be read")
-    return Dialect(delimiter, quoting, tuple(name.strip() for name in rows[0].cells))
+    names = tuple(name.strip() for name in header.cells)
+    return Dialect(delimiter, quoting, names, header.line, separator_line)
+
+
+SEPARATOR_LINE = re.compile(r'"?sep=[^\w" ]"? *', re.IGNORECASE)
+
+
+def find_separator_line(lines: list[Line]) -> str | None:
+    """Return the first line if it is one that tells Excel the delimiter: `sep=;`."""
+    text = lines[0].text if lines else None
+    return text if text is not None and SEPARATOR_LINE.fullmatch(text) else None
 
 
 def read_sample(path: Path) -> list[Line]:
@@ -276,6 +301,13 @@ def detect_delimiter(lines: list[Line], table: TableSettings, path: Path) -> str
     return max(DELIMITERS.values(), key=fit)  # the first of the best
 
 
+def detect_quoting(lines: list[Line], delimiter: str, path: Path, *, csv: bool) -> bool:
+    """Return whether quotes are no text: in a CSV if that can be, in a TSV only if it is beyond doubt."""
+    if not csv:
+        return is_surely_quoted(lines, delimiter, path)
+    return may_be_quoted(lines, delimiter, path) or is_mostly_quoted(lines, delimiter, path)
+
+
 MIN_CUT_SAMPLE = 100
 """Lines of a sample whose last row may go on after its end."""
 
@@ -293,16 +325,42 @@ def may_be_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
     return True
 
 
+MIN_QUOTED = 0.9
+"""Share of quoted lines from which a quote out of place is a mistake: the reader refuses it with its advice."""
+
+
+def is_mostly_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
+    r"""Return whether nearly all lines have only quoted cells and numbers, some with quotes out of place (\")."""
+    dialect = Dialect(delimiter, quoting=True)
+    n_lines = n_quoted = n_odd = 0
+    for line in lines:
+        if line.text is None or not line.text.strip():
+            continue
+        n_lines += 1
+        rows = sample_rows([line], dialect, path)
+        n_quoted += any(has_only_quoted(row, delimiter) for row in rows)
+        n_odd += not rows and line.text.startswith('"') and line.text.endswith('"') and f'"{delimiter}"' in line.text
+    return n_quoted + n_odd >= MIN_QUOTED * n_lines
+
+
+def has_only_quoted(row: TableRow, delimiter: str) -> bool:
+    """Return whether all cells of a row are quoted but for numbers, and one is."""
+    marks = mark_quoted(row, delimiter)
+    plain = [cell for cell, quoted in zip(row.cells, marks, strict=True) if not quoted]
+    return any(marks) and all(not cell or is_number(cell) for cell in plain)
+
+
 def is_surely_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
     """Return whether quotes are used as spreadsheets use them, in every cell that has one.
 
     Either only cells are quoted that need it (they hold a delimiter, a line break or a doubled quote), or all cells of
-    a column are. A cell with a quote that is not quoted, or a quoted one beside others that are not, is text.
+    a column are. A cell with a quote that is not quoted, or a quoted one beside others that are not, is text; so is a
+    quotation over several lines that are rows without it.
     """
     if not any(line.text and '"' in line.text for line in lines) or not may_be_quoted(lines, delimiter, path):
         return False
     rows = [row for row in sample_rows(lines, Dialect(delimiter, quoting=True), path) if row.text.strip()]
-    if len({len(row.cells) for row in rows}) != 1:
+    if len({len(row.cells) for row in rows}) != 1 or any(is_several_rows(row, delimiter) for row in rows):
         return False
     cells = [
         (column, cell, quoted)
@@ -315,6 +373,12 @@ def is_surely_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
         return any(quoted for *_, quoted in cells)
     never_plain = {column for column, *_ in cells} - {column for column, cell, quoted in cells if cell and not quoted}
     return len(rows) > 1 and any(quoted and column in never_plain for column, _, quoted in cells)
+
+
+def is_several_rows(row: TableRow, delimiter: str) -> bool:
+    """Return whether each line of a row over several lines has as many columns as the row if quotes are text."""
+    lines = [line for line in row.text.split("\n") if line.strip()]
+    return len(lines) > 1 and all(line.count(delimiter) + 1 == len(row.cells) for line in lines)
 
 
 def mark_quoted(row: TableRow, delimiter: str) -> list[bool]:
