@@ -145,6 +145,43 @@ def test_depth_and_number_of_tags_are_no_danger():
         assert Tags(translate(page, "html")).found == Tags(page).found
 
 
+@pytest.mark.parametrize(
+    ("piece", "method"),
+    [
+        ("<a ", "parse_starttag"),
+        ("</a ", "parse_endtag"),
+        ("<? ", "parse_pi"),
+        ("<!-- ", "parse_comment"),
+        ("<!--x>", "parse_comment"),
+        ("<![CDATA[x>", "parse_marked_section"),
+    ],
+)
+def test_what_is_never_closed_is_looked_for_once(monkeypatch, piece, method):
+    """The parser reads from each to the end of the page."""
+    calls: list[int] = []
+    original = getattr(HTMLParser, method)
+
+    def count(self, *args):
+        calls.append(1)
+        return original(self, *args)
+
+    monkeypatch.setattr(HTMLParser, method, count)
+    source = "<p>one two</p>" + piece * 500
+    calls.clear()
+    translated = translate(source, "html")
+    assert translated == "<p>TWO ONE</p>" + piece * 500
+    assert len(calls) <= 2
+
+
+def test_text_behind_the_last_tag_is_translated_up_to_a_tag_that_is_never_closed():
+    assert translate("<p>one 1 < 2 two <b three", "html") == "<p>TWO 2 &lt; 1 ONE <b three"
+
+
+@pytest.mark.parametrize("section", ["<![x[y]]>", "<![ x>", "<![if IE]>", "<![CDATA[a > b]]>"])
+def test_marked_section_of_any_kind_stays(section):
+    assert translate(f"{section}one two", "html") == f"{section}TWO ONE"
+
+
 def test_block_translated_to_nothing_stays_and_is_reported():
     rendered, notes = read_document("<p>one</p><p>two</p>", "html").render([("", []), ("zwei", [])])
     assert rendered == "<p>one</p><p>zwei</p>"

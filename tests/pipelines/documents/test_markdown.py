@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sightline.pipelines.documents import read_document
+from sightline.pipelines.documents import markdown, read_document
+from sightline.pipelines.documents.blocks import Break, find_nearest, insert_breaks
 
 from . import TRANSLATORS, reverse, translate
 
@@ -60,11 +61,33 @@ def test_markup_of_any_document_stays(translator, source):
     assert markup(translate(source, "markdown", translator)) == markup(source)
 
 
-@given(soup=st.text(st.sampled_from("ab *_`[]()<>!#-\n|~\\&;:1."), max_size=30))
+@given(soup=st.text(st.sampled_from("ab *_`[]()<>!#-\n|~\\&;:1.\r\0$^{}%"), max_size=30))
 @settings(max_examples=150)
 def test_parts_of_a_document_are_its_source(soup):
     parts = read_document(soup, "markdown").parts
     assert "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == soup
+
+
+@given(source=DOCUMENT, end=st.sampled_from(["\r", "\r\n"]))
+@settings(max_examples=40)
+def test_texts_do_not_depend_on_how_lines_end(source, end):
+    ends = source.replace("\n", end)
+    assert read_document(ends, "markdown").texts == read_document(source, "markdown").texts
+    assert translate(ends, "markdown").count(end) == source.count("\n")
+
+
+def test_nul_is_read_as_commonmark_does_and_stays_where_nothing_is_translated():
+    document = read_document("The dog\0 is here.\n\n`a\0b`\n", "markdown")
+    assert document.texts == ["The dog\ufffd is here."]
+    assert document.render([("Da", [])])[0] == "Da\n\n`a\0b`\n"
+
+
+@pytest.mark.parametrize("region", [("text", 0, 1, "another text"), ("text", 0, 9, "one two")])
+def test_text_that_is_not_found_in_its_lines_stays_and_is_reported(monkeypatch, region):
+    monkeypatch.setattr(markdown, "find_regions", lambda _: [region])
+    rendered, notes = read_document("one two\n", "markdown").render([])
+    assert rendered == "one two\n"
+    assert notes == [f"this part was left as it is, as its lines were not found in the document: {region[3]!r}"]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -94,6 +117,25 @@ def test_our_own_documents_keep_their_markup_and_lines(path):
         ("see [ref] now\n\n[ref]: /x", "NOW SEE [ref]\n\n[ref]: /x"),
         ("<details>\n<summary>one two</summary>\n</details>", "<details>\n<summary>TWO ONE</summary>\n</details>"),
         ("two 1.", r"1\. TWO"),
+        ("one two\n\\\nthree four", "TWO ONE\n\\\nFOUR THREE"),
+        ("one[^1] two.\n\n[^1]: three four\n[^b]: Five", "TWO. ONE[^1]\n\n[^1]: FOUR THREE\n[^b]: FIVE"),
+        ("> [!NOTE]\n> one two", "> [!NOTE]\n> TWO ONE"),
+        ("> [!tip]- one two\n> three four", "> [!tip]- TWO ONE\n> FOUR THREE"),
+        ("so $x_1 + y$ is $z$", "IS SO $x_1 + y$ $z$"),
+        ("so $`a*b*c`$ is $$d*e*f$$", "IS SO $`a*b*c`$ $$d*e*f$$"),
+        ("one two\n$$\nx y\n$$\nthree four", "TWO ONE\n$$\nx y\n$$\nFOUR THREE"),
+        ("$5 and $6", "$6 AND $5"),
+        ("$HOME or $PATH, 5$ or 6$", "6$ OR 5$ $PATH, OR $HOME"),
+        ("one {{ a * b * c }} two", "TWO ONE {{ a * b * c }}"),
+        ("{% if x %}\none two\n{% endif %}", "{% if x %}\nTWO ONE\n{% endif %}"),
+        ("# one two {#my-id}", "# TWO ONE {#my-id}"),
+        (":smile: one two", ":smile: TWO ONE"),
+        ("at 10:30:45 a::b::c", "A::B::C 10:30:45 AT"),
+        ("::: note\none two\n:::", "::: note\nTWO ONE\n:::"),
+        ("!!! note\n    one two", "!!! note\n    TWO ONE"),
+        ("see [one $a]b$](/x)", "[ONE $a]b$](/x) SEE"),
+        ("see [one[^1] two](/x)", "[TWO ONE[^1]](/x) SEE"),
+        (r"one \$2\$ \:3a\:", r"\:3A: \$2$ ONE"),
     ],
 )
 def test_document_is_translated_with_its_markup(source, translated):
@@ -108,3 +150,31 @@ def test_hostile_repetition_is_read_without_loss(piece):
     assert (
         "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == source
     )
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, unique=True).map(sorted), st.floats(-10, 60), st.data())
+def test_nearest_gap_is_the_first_of_all_that_are_nearest(places, place, data):
+    gaps = [(one, number) for number, one in enumerate(places)]
+    low = data.draw(st.integers(0, len(gaps) - 1))
+    high = data.draw(st.integers(low + 1, len(gaps)))
+    nearest = min(range(low, high), key=lambda gap: abs(gaps[gap][0] - place))
+    assert find_nearest(gaps, place, low, high) == nearest
+
+
+def test_each_break_is_compared_with_few_gaps():
+    """Each comparison needs the break's share of the length."""
+    looked_at: list[int] = []
+
+    class CountedShare(float):
+        def __mul__(self, length: float) -> float:
+            looked_at.append(1)
+            return float(self) * length
+
+    n_lines = 100
+    breaks = [Break(CountedShare(number / n_lines), "\n") for number in range(1, n_lines)]
+    text = "|".join(["word"] * n_lines * 5)
+    broken = insert_breaks(text, "|", breaks, lambda _: True)
+    plain = [Break(float(one.share), one.raw) for one in breaks]
+    assert broken == insert_breaks(text, "|", plain, lambda _: True)
+    assert broken.count("\n") == len(breaks)
+    assert len(looked_at) == len(breaks)

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightline.errors import InputError
 from sightline.pipelines.documents import read_document
 
 from . import TRANSLATORS, translate
 
+TIMES = "00:00:01,000 --> 00:00:02,000"
 HEAD = re.compile(r"^(?:\d+|\d\d:.*)\r?$", re.MULTILINE)
 TAG = re.compile(r"</?[a-z][^>]*>|\{[^}]*\}")
 LINE = st.sampled_from(
@@ -42,8 +44,10 @@ def test_times_and_tags_of_any_subtitles_stay(translator, cues, end):
 
 @given(st.text(st.sampled_from("1:0,->\n\r ab<i/>{}\\"), max_size=40))
 def test_parts_of_subtitles_are_their_source(soup):
-    parts = read_document(soup, "srt").parts
-    assert "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == soup
+    source = f"{soup}\n{TIMES}\n{soup}\n{TIMES}\n{soup}"
+    parts = read_document(source, "srt").parts
+    found = "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts)
+    assert found == source
 
 
 def test_sentence_over_two_cues_is_translated_as_one_and_divided():
@@ -59,3 +63,45 @@ def test_turns_of_a_dialogue_are_translated_one_by_one():
 
 def test_tags_stay_on_their_words():
     assert translate(write([["one <i>two three</i>", "four."]]), "srt") == write([["FOUR. <i>THREE", "TWO</i> ONE"]])
+
+
+@pytest.mark.parametrize("times", ["00:01.000 --> 00:02.000", "0:00:01.000 --> 0:00:02.000 align:start", f"  {TIMES}"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_times_may_be_written_as_in_webvtt(times, end):
+    source = end.join(["WEBVTT", "", times, "One two.", "", times, "Three four.", ""])
+    expected = end.join(["WEBVTT", "", times, "TWO. ONE", "", times, "FOUR. THREE", ""])
+    assert translate(source, "srt") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        (f"1\n{TIMES}\n\nOne two.\n", f"1\n{TIMES}\n\nTWO. ONE\n"),
+        (f"1\n{TIMES}\nOne.\n\nTwo.\n\n2\n{TIMES}\nThree.\n", f"1\n{TIMES}\nTWO.\n\nONE.\n\n2\n{TIMES}\nTHREE.\n"),
+        (f"1\n{TIMES}\nOne two.\n2\n{TIMES}\nThree.\n", f"1\n{TIMES}\nTWO. ONE\n2\n{TIMES}\nTHREE.\n"),
+        (f"1\n{TIMES}\n\n2\n{TIMES}\nOne two.", f"1\n{TIMES}\n\n2\n{TIMES}\nTWO. ONE"),
+    ],
+)  # fmt: skip
+def test_blank_lines_end_a_cue_only_before_the_next(source, translated):
+    assert translate(source, "srt") == translated
+
+
+@pytest.mark.parametrize("source", ["film.srt", "1\nOne two.\n", "00:00:01,000 -> 00:00:02,000\nOne two.\n"])
+def test_text_without_times_is_refused(source):
+    with pytest.raises(InputError, match=r"no subtitle times such as .* found: give the content of a subtitle file"):
+        read_document(source, "srt")
+
+
+@pytest.mark.parametrize("source", ["", "\n", " \r\n"])
+def test_empty_subtitles_stay_empty(source):
+    assert translate(source, "srt") == source
+
+
+@pytest.mark.parametrize(
+    ("start", "texts"),
+    [("00:00:05,000", ["One two three."]),
+     ("00:00:05,001", ["One two", "three."]), ("00:05.001", ["One two", "three."])],
+)  # fmt: skip
+def test_sentence_does_not_run_over_a_pause(start, texts):
+    source = f"1\n{TIMES}\nOne two\n\n2\n{start} --> 01:00:06,000\nthree.\n"
+    assert read_document(source, "srt").texts == texts

@@ -277,6 +277,8 @@ class Document:
     """A document: parts that stay as they are, and blocks."""
 
     parts: tuple[str | Block, ...]
+    notes: tuple[str, ...] = ()
+    """Warnings of the reader: what it could not take apart."""
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -290,7 +292,7 @@ class Document:
 
     def render(self, translations: Sequence[tuple[str, Sequence[Link]]]) -> tuple[str, list[str]]:
         """Return the document with these texts and their word links in place of its own, and warnings."""
-        results, found, notes = [], iter(translations), []
+        results, found, notes = [], iter(translations), list(self.notes)
         for part in self.parts:
             if isinstance(part, str):
                 results.append(part)
@@ -319,10 +321,16 @@ def insert_breaks(text: str, mark: str, breaks: Sequence[Break], may_break: Call
         high = len(gaps) - (len(breaks) - index - 1)
         if low >= min(high, len(gaps)):
             break
-        best = min(range(low, high), key=lambda gap: abs(gaps[gap][0] - one.share * len(text)))
+        best = find_nearest(gaps, one.share * len(text), low, high)
         chosen[gaps[best][1]] = one.raw
         low = best + 1
     return "".join(piece + chosen.get(number, " ") for number, piece in enumerate(pieces[:-1])) + pieces[-1]
+
+
+def find_nearest(gaps: Sequence[tuple[int, int]], place: float, low: int, high: int) -> int:
+    """Return which of the gaps from `low` to `high`, sorted by place, is nearest to a place: of two, the first."""
+    following = bisect_left(gaps, place, low, high, key=lambda gap: gap[0])
+    return min(range(max(low, following - 1), min(high, following + 1)), key=lambda gap: abs(gaps[gap][0] - place))
 
 
 OWN, OUTSIDE, UNLINKED = 10_010, -10_000, -1

@@ -34,6 +34,9 @@ PROTECTED = words("script style pre code kbd samp textarea math svg template obj
 INLINE_PROTECTED = frozenset(["code", "kbd", "samp", "math", "svg"])
 NEVER_CLOSED = words("area base br col embed hr img input link meta param source track wbr")
 ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);?")
+TAG_START = re.compile(r"<[a-zA-Z/!?]")
+SECTION = re.compile(r"<!\[(?:temp|cdata|ignore|include|rcdata|if|else|endif)\s*(?![\w.-])", re.IGNORECASE)
+"""Marked sections that the parser knows; it fails at others."""
 
 Kind = Literal["text", "open", "close", "other"]
 
@@ -56,8 +59,13 @@ class Tokenizer(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
         self.lines = [0, *(match.end() for match in re.finditer("\n", source))]
-        self.feed(source)
+        self.has_end = {"comment": True, "section": True}
+        """Whether there may still be the end of one: the parser would look for it up to the end, each time anew."""
+        end = find_unclosed(source)
+        self.feed(source[:end])
         self.close()
+        if end < len(source):
+            self.tokens.append(Token("other", end))
 
     def add(self, kind: Kind, name: str = "", *, keep: bool = False) -> None:
         """Add a token at the place of the parser."""
@@ -98,6 +106,29 @@ class Tokenizer(HTMLParser):
         """Add the declaration of the document type."""
         self.add("other")
 
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """Return where a comment ends; -1 if it does not."""
+        end = super().parse_comment(i, report) if self.has_end["comment"] else -1
+        self.has_end["comment"] = end >= 0
+        return end
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Return where a CDATA section ends, or what Office writes, such as `<![if x]>`; -1 if it does not."""
+        if not SECTION.match(self.rawdata, i):
+            return self.parse_bogus_comment(i, report)
+        end = super().parse_marked_section(i, report) if self.has_end["section"] else -1
+        self.has_end["section"] = end >= 0
+        return end
+
+
+def find_unclosed(source: str) -> int:
+    """Return where a tag begins that is never closed; the end of the source if there is none.
+
+    The parser would read from each such tag to the end, in time that grows with the square of their number.
+    """
+    match = TAG_START.search(source, source.rfind(">") + 1)
+    return match.start() if match else len(source)
+
 
 def tokenize(source: str) -> Iterator[tuple[Token, str]]:
     """Yield every token with its characters; together they are the source."""
@@ -109,7 +140,7 @@ def tokenize(source: str) -> Iterator[tuple[Token, str]]:
         if end > token.start:
             raw = source[token.start : end]
             # Text with what could be read as the beginning of a tag is none to change.
-            is_odd = token.kind == "text" and re.search(r"<[a-zA-Z/!?]", raw)
+            is_odd = token.kind == "text" and TAG_START.search(raw)
             yield (Token("other", token.start) if is_odd else token), raw
 
 

@@ -1,5 +1,6 @@
 r"""Markdown: CommonMark with tables and strikethrough; lines stay lines, and code, addresses and HTML stay as they are.
 
+So do footnote marks, math, templates, emoji and other marks that GitHub and site generators add to CommonMark (`KEPT`).
 markdown-it finds the blocks. Inline markup is found here by CommonMark's rules, as its place in the source is needed; a
 block is translated only if markdown-it sees the same markup in it, before and after. Characters that would be markup
 are escaped with a backslash.
@@ -12,9 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.reference import reference
+from markdown_it.rules_inline import StateInline
 
 from sightline.pipelines.documents.blocks import (
     Block,
@@ -31,20 +36,61 @@ from sightline.pipelines.documents.blocks import (
 )
 from sightline.pipelines.documents.html import INLINE, read_html
 
-FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\r?\n.*?\n(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+"""A line as markdown-it counts them: `\r` alone ends one, too."""
+FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*(?:\r\n?|\n).*?[\r\n](?:\1|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
 PIPE = re.compile(r"((?<!\\)\|)")
 CONTAINER = re.compile(r"[ \t>]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\r?\Z")
-BLOCK_START = re.compile(r"[-+*>#=|~`:]|\d+[.)]|<|\[|\s|\Z")
+BLOCK_START = re.compile(r"[-+*>#=|~`:]|\d+[.)]|<|\[|!!!|\$\$|\{%|\s|\Z")
 """What a line of a paragraph must not begin with, lest it become something else."""
-SPECIAL = re.compile(r"[\\`*\[\]<]|(?<![^\W_])_|_(?![^\W_])|~~|&(?=[#\w]+;)|!(?=\[)")
 TASK = re.compile(r"\[[ xX]\](?=\s)")
+KEPT_FORMS = (
+    r"\[\^[^\s\[\]\\`<$]{1,100}\](?!\()",  # [^1], a footnote
+    r"\{\{.{1,300}?\}\}|\{%.{1,300}?%\}|\{#.{1,300}?#\}",  # {{ name }}, {% if %}, {# note #}
+    r"\{:?[ \t]{0,9}[#.]\w[^{}\r\n]{0,300}\}",  # {#id .class}
+    r"(?<![\w:]):(?:[a-z0-9_-]{1,50}|\+1):(?![\w:])",  # :smile:
+    r"\$`[^`\r\n]{1,300}`\$",
+    r"(?<![\w$])\$\$(?![\s$])[^$\r\n]{1,300}\$\$(?![\w$])",
+    # $x_1 + y$, but not "$5 and $6" or "$5 or 6$": several words, one of two letters, are math only beside a TeX sign.
+    r"(?<![\w$])\$(?![\s$])"
+    r"(?!(?=[^$\r\n\\^_={}]{0,300}[ \t])[^$\r\n\\^_={}]{0,300}?[^\W\d_]{2}[^$\r\n\\^_={}]{0,300}\$)"
+    r"[^$\r\n]{0,299}[^$\s\\]\$(?![\w$])",
+)
+KEPT = re.compile("|".join(KEPT_FORMS))
+"""What is not of CommonMark and not translated. The lengths bound the time that beginnings without an end take."""
+KEPT_LINE = re.compile(rf":::.*|!!!.*|(?:(?:{'|'.join(KEPT_FORMS[1:3])})\s*)+")
+"""Lines that begin or end a container, or that have nothing but templates and attributes."""
+FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:[ \t]*")
+ALERT = re.compile(r"\[![a-zA-Z]+\][-+]?(?![\[(:])[ \t]*")
+SPECIAL = re.compile(rf"[\\`*\[\]<]|(?<![^\W_])_|_(?![^\W_])|~~|&(?=[#\w]+;)|!(?=\[)|(?={KEPT.pattern})[{{:$]")
 
 
 @lru_cache(maxsize=1)
 def parser() -> MarkdownIt:
     """Return the parser."""
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    found.block.ruler.at("reference", parse_reference)
+    found.inline.ruler.before("text", "kept", parse_kept)
+    return found
+
+
+def parse_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse the definition of a link, as a rule of markdown-it; a footnote such as `[^1]: Yes` is none."""
+    at = state.bMarks[start] + state.tShift[start]
+    return not state.src.startswith("[^", at) and reference(state, start, end, silent)
+
+
+def parse_kept(state: StateInline, silent: bool) -> bool:
+    """Parse what is `KEPT`, as a rule of markdown-it."""
+    match = KEPT.match(state.src, state.pos, state.posMax)
+    # When markdown-it only looks for the end of a link, a footnote is brackets within brackets.
+    if not match or (silent and match[0][0] == "["):
+        return False
+    if not silent:
+        state.push("kept", "", 0).content = match[0]
+    state.pos = match.end()
+    return True
 
 
 def read_markdown(source: str) -> Document:
@@ -52,22 +98,52 @@ def read_markdown(source: str) -> Document:
     front = FRONT_MATTER.match(source)
     head = front[0] if front else ""
     body = source[len(head) :]
-    lines = re.findall(r"[^\n]*\n|[^\n]+", body)
+    lines = LINE.findall(body)
     env: dict[str, Any] = {}
     parts: list[str | Block] = [head]
+    notes: list[str] = []
+    math = find_math_lines(lines)
     at = 0
     for kind, start, end, content in find_regions(parser().parse(body, env)):
         if start < at or end > len(lines):
+            notes.append(describe_lost(content))
             continue
         parts += lines[at:start]
         if kind == "html":
             parts += read_html("".join(lines[start:end])).parts
         elif kind == "table":
             parts += [part for line in lines[start:end] for part in read_row(line, env)]
+        elif places := find_texts(lines[start:end], content.split("\n")):
+            texts = [place.keep() if start + number in math else place for number, place in enumerate(places)]
+            parts += [*read_lines(texts, env), *lines[start + len(places) : end]]
         else:
-            parts += read_lines(lines[start:end], content.split("\n"), env)
+            parts += lines[start:end]
+            notes.append(describe_lost(content))
         at = end
-    return Document((*parts, *lines[at:]))
+    return Document((*parts, *lines[at:]), tuple(notes))
+
+
+def describe_lost(content: str) -> str:
+    """Return the warning that a text was not found in the lines of the document."""
+    return f"this part was left as it is, as its lines were not found in the document: {content[:60]!r}"
+
+
+def find_math_lines(lines: Sequence[str]) -> set[int]:
+    """Return the lines of formulas that begin and end with `$$` on different lines, with no blank line between."""
+    found: set[int] = set()
+    start: int | None = None
+    for number, line in enumerate(lines):
+        text = line.strip(" \t\r\n>")
+        if not text:
+            start = None
+        elif text.count("$$") != 1:
+            continue
+        elif start is not None:
+            found.update(range(start, number + 1))
+            start = None
+        elif text.startswith("$$"):
+            start = number
+    return found
 
 
 def find_regions(tokens: Sequence[Any]) -> Iterator[tuple[str, int, int, str]]:
@@ -102,28 +178,57 @@ def read_row(line: str, env: Mapping[str, Any]) -> Iterator[str | Block]:
         yield piece[start + len(inner) :]
 
 
-def read_lines(lines: Sequence[str], contents: Sequence[str], env: Mapping[str, Any]) -> list[str | Block]:
-    """Return the blocks of a paragraph's or heading's lines; what stands before and after their text stays."""
-    places = []
-    for line, content in zip(lines, contents, strict=False):
-        text = content.strip().removesuffix("\\") if HARD_BREAK.search(line.rstrip("\n")) else content.strip()
-        at = line.rfind(text)
-        if at < 0 or not text:
-            return list(lines)
-        places.append((line[:at], text, line[at + len(text) :]))
+@dataclass(frozen=True)
+class Place:
+    """The text of a line, and what stands before and after it; a line without text has only what stands before."""
+
+    before: str
+    text: str
+    after: str
+    begins: bool = False
+    """Whether a new text begins here: a footnote."""
+    ends: bool = False
+    """Whether its text goes on in no other line."""
+
+    def keep(self) -> "Place":
+        """Return a line of which nothing is translated."""
+        return Place(self.before + self.text + self.after, "", "", begins=True, ends=True)
+
+
+def find_texts(lines: Sequence[str], contents: Sequence[str]) -> list[Place]:
+    """Return the places of a paragraph's or heading's texts in its lines; none if one is not found."""
+    places: list[Place] = []
+    for number, (line, content) in enumerate(zip(lines, contents, strict=False)):
+        is_broken = HARD_BREAK.search(line.rstrip("\n")) is not None
+        text = content.strip().removesuffix("\\") if is_broken else content.strip()
+        at = line.replace("\0", "\ufffd").rfind(text)  # markdown-it has replaced them, too
+        if at < 0:
+            return []
+        footnote = FOOTNOTE.match(text)
+        alert = ALERT.match(text) if not number else None
+        mark = footnote or alert
+        start, end = at + (mark.end() if mark else 0), at + len(text)
+        ends = is_broken or alert is not None
+        place = Place(line[:start], line[start:end], line[end:], begins=footnote is not None, ends=ends)
+        places.append(place.keep() if start == end or KEPT_LINE.fullmatch(text) else place)
+    return places
+
+
+def read_lines(places: Sequence[Place], env: Mapping[str, Any]) -> list[str | Block]:
+    """Return the blocks of lines; what stands before and after their text stays."""
     parts: list[str | Block] = []
     group: list[str] = []
     breaks: list[str] = []
-    for number, (prefix, text, suffix) in enumerate(places):
+    for place, following in zip(places, [*places[1:], None], strict=True):
         if not group:
-            parts.append(prefix)
-        group.append(text)
-        if number + 1 == len(places) or HARD_BREAK.search(suffix.rstrip("\n")):
-            parts += [*build_blocks(group, breaks, env), suffix]
+            parts.append(place.before)
+        group.append(place.text)
+        if following is None or place.ends or following.begins:
+            parts += [*build_blocks(group, breaks, env), place.after]
             group, breaks = [], []
         else:
-            breaks.append(suffix + places[number + 1][0])
-    return [*parts, *lines[len(places) :]]
+            breaks.append(place.after + following.before)
+    return parts
 
 
 def build_blocks(
@@ -172,11 +277,10 @@ def build_block(
     signature = find_signature(inner, env, is_cell=in_table)
 
     def accepts(rendered: str) -> bool:
-        for raw in breaks:
-            rendered = rendered.replace(raw, "\n", 1)
-        return is_known and find_signature(rendered, env, is_cell=in_table) == signature
+        plain = replace_breaks(rendered, breaks)
+        return is_known and find_signature(plain, env, is_cell=in_table) == signature
 
-    ends = [sum(len(piece) + 1 for piece in pieces[: number + 1]) for number in range(len(breaks))]
+    ends = accumulate(len(piece) + 1 for piece in pieces[: len(breaks)])
     return Block(
         map_texts(content, read_text),
         as_written,
@@ -188,6 +292,18 @@ def build_block(
     )
 
 
+def replace_breaks(text: str, breaks: Sequence[str]) -> str:
+    """Return a text with plain line breaks in place of the document's, of which the last may be missing."""
+    pieces, at = list[str](), 0
+    for raw in breaks:
+        place = text.find(raw, at)
+        if place < 0:
+            break
+        pieces += [text[at:place], "\n"]
+        at = place + len(raw)
+    return "".join([*pieces, text[at:]])
+
+
 def find_signature(text: str, env: Mapping[str, Any], *, is_cell: bool) -> tuple[list[str], Counter[str]]:
     """Return what must be the same before and after: the blocks that the text alone makes, and its inline markup."""
     shape = [] if is_cell else [token.type for token in parser().parse(keep_inline(text), dict(env))]
@@ -196,7 +312,7 @@ def find_signature(text: str, env: Mapping[str, Any], *, is_cell: bool) -> tuple
 
 def keep_inline(text: str) -> str:
     """Escape what would make the beginning of a text a list, a heading or a quote."""
-    return re.sub(r"\A(?:(\d+)(?=[.)](?:\s|\Z))|(?=[-+#>=|~:]))", r"\1\\", text)
+    return re.sub(rf"\A(?!{KEPT.pattern})(?:(\d+)(?=[.)](?:\s|\Z))|(?=[-+#>=|~:]|!!!))", r"\1\\", text)
 
 
 def count_markup(text: str, env: Mapping[str, Any], *, details: bool = False) -> Counter[str]:
@@ -270,6 +386,9 @@ class Source:
             if character == "`":
                 at = self.find_code_end(at) or at + count_repeats(self.text, at)
                 continue
+            if character in "{:$" and (kept := KEPT.match(self.text, at)):
+                at = kept.end()
+                continue
             if character == "[":
                 stack.append(at)
             elif character == "]" and stack:
@@ -326,6 +445,8 @@ def scan(text: str, env: Mapping[str, Any], *, depth: int = 0) -> list[str | Voi
                 at += count_repeats(text, at)
             else:
                 add(NamedVoid(text[at:end], "code_inline"), end=end)
+        elif character in "[{:$" and (kept := KEPT.match(text, at)):
+            add(NamedVoid(kept[0], "kept"), end=kept.end())
         elif found := scan_html(text, at) or scan_link(source, at, env, depth):
             add(*found[0], end=found[1])
         elif character in "*_~":
@@ -466,7 +587,7 @@ def join_strings(pieces: Sequence[str | Void | Tag]) -> list[str | Void | Tag]:
 
 def read_text(text: str) -> list[Inline]:
     """Return a text without its backslashes and entities, and with its addresses as voids."""
-    plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", html.unescape(text))
+    plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", html.unescape(text)).replace("\0", "\ufffd")
     return protect_addresses(plain, escape)
 
 

@@ -1,7 +1,8 @@
 """SubRip subtitles (SRT): numbers and times stay byte for byte, texts keep their lines and tags.
 
 A sentence that runs over several cues is translated as one, and its translation is divided among them as the source
-was. Lines that begin with a dash are turns of a dialogue and are translated one by one.
+was. Lines that begin with a dash are turns of a dialogue and are translated one by one. Blank lines within a cue, and
+times as WebVTT writes them, are read, too.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sightline.data.sentences import OWN_STOPS
+from sightline.errors import InputError
 from sightline.pipelines.documents.blocks import (
     Block,
     Break,
@@ -23,13 +25,19 @@ from sightline.pipelines.documents.blocks import (
     write_source,
 )
 
-TIMES = re.compile(r"[ \t]*\d+:\d+:\d+[,.]\d+[ \t]*-->[ \t]*\d+:\d+:\d+[,.]\d+.*")
+CLOCK = r"((?:\d+:)?\d+:\d+[,.]\d+)"
+TIMES = re.compile(rf"[ \t]*{CLOCK}[ \t]*-->[ \t]*{CLOCK}.*")
+NUMBER = re.compile(r"\s*\d+\s*")
 TAG = re.compile(r"</?([a-zA-Z]+)(?:[ \t][^<>\n]*)?>|\{\\[^{}\n]*\}")
-LINES = re.compile(r"[^\n]*\n|[^\n]+")
+LINES = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+LINE_BREAK = re.compile(r"(?<![ \t])(?:[ \t]*(?:\r\n?|\n))+")
+"""The end of a line, with the blank lines that follow."""
 DASH = re.compile(r"[ \t]*[-–—][ \t]*")
 SENTENCE_END = re.compile(rf"[.!?…{OWN_STOPS}][\"'”’»)\]]*\s*\Z")
 MAX_JOINED = 6
 """Cues that one sentence may run over."""
+MAX_PAUSE = 3.0
+"""Seconds between two cues that one sentence may run over."""
 
 
 @dataclass
@@ -39,6 +47,9 @@ class Cue:
     head: str
     lines: list[str]
     """With their line ends."""
+    start: float = 0.0
+    end: float = 0.0
+    """When it is shown, in seconds."""
 
     @property
     def text(self) -> str:
@@ -47,14 +58,22 @@ class Cue:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has neither tags nor turns of a dialogue, so that a sentence may run on from or to it."""
-        return bool(self.lines) and not TAG.search(self.text) and not any(map(DASH.match, self.lines))
+        """Whether it has no tags, turns of a dialogue or blank lines, so that a sentence may run on from or to it."""
+        if not self.lines or TAG.search(self.text):
+            return False
+        return all(line.strip() and not DASH.match(line) for line in self.lines)
 
 
 def read_srt(source: str) -> Document:
     """Read subtitles."""
     parts: list[str | Block] = []
     cues = list(read_cues(source))
+    if len(cues) == 1 and source.strip():
+        raise InputError(
+            "no subtitle times such as 00:00:01,000 --> 00:00:02,000 found: "
+            "give the content of a subtitle file, not its name, or choose another markup",
+            option="markup",
+        )
     at = 0
     while at < len(cues):
         n_cues = count_joined(cues[at:][:MAX_JOINED])
@@ -64,26 +83,45 @@ def read_srt(source: str) -> Document:
 
 
 def read_cues(source: str) -> Iterator[Cue]:
-    """Yield the cues; together they are the source."""
-    head: list[str] = []
-    text: list[str] | None = None
-    for line in LINES.findall(source):
-        if text is not None and line.strip():
-            text.append(line)
-            continue
-        if text is not None:
-            yield Cue("".join(head), text)
-            head, text = [], None
-        head.append(line)
-        if TIMES.fullmatch(line.rstrip("\r\n")):
-            text = []
-    yield Cue("".join(head), text or [])
+    """Yield the cues, and last what stands behind them; together they are the source."""
+    lines = LINES.findall(source)
+    times = {number: match for number, line in enumerate(lines) if (match := TIMES.fullmatch(line.rstrip("\r\n")))}
+    heads = find_heads(lines, list(times))
+    at = 0
+    for (number, match), following in zip(times.items(), [*heads, len(lines)][1:], strict=True):
+        start, end = number + 1, following
+        while start < end and not lines[start].strip():
+            start += 1
+        while end > start and not lines[end - 1].strip():
+            end -= 1
+        yield Cue("".join(lines[at:start]), lines[start:end], read_clock(match[1]), read_clock(match[2]))
+        at = end
+    yield Cue("".join(lines[at:]), [])
+
+
+def find_heads(lines: Sequence[str], times: Sequence[int]) -> list[int]:
+    """Return the line on which each cue begins: that of its number, or else of its times."""
+    heads = []
+    for number, previous in zip(times, [-1, *times], strict=False):
+        above = number - 1
+        while above > previous and not lines[above].strip():
+            above -= 1
+        heads.append(above if above > previous and NUMBER.fullmatch(lines[above]) else number)
+    return heads
+
+
+def read_clock(clock: str) -> float:
+    """Return a time in seconds."""
+    seconds = 0.0
+    for part in clock.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
 
 
 def count_joined(cues: Sequence[Cue]) -> int:
     """Return how many of the next cues have one sentence together."""
     for number, cue in enumerate(cues):
-        if not cue.is_plain:
+        if not cue.is_plain or (number and cue.start - cues[number - 1].end > MAX_PAUSE):
             return max(1, number)
         if SENTENCE_END.search(cue.text):
             return number + 1
@@ -159,8 +197,7 @@ def build_block(content: Sequence[Inline]) -> Block:
     inner = source.strip()
     start, length = source.find(inner), max(1, len(TAG.sub("", inner)))
     breaks = (
-        Break(len(TAG.sub("", inner[: match.start()])) / length, match[0])
-        for match in re.finditer(r"[ \t]*\r?\n", inner)
+        Break(len(TAG.sub("", inner[: match.start()])) / length, match[0]) for match in LINE_BREAK.finditer(inner)
     )
     tags = Counter(match[0] for match in TAG.finditer(inner))
     return Block(
