@@ -180,7 +180,7 @@ def format_scores(scores: Mapping[str, Mapping[str, float | int | str]]) -> str:
     return "\n".join([*head, *rows, "", note])
 
 
-SECOND = {"training.learning_rate": 0.001, "training.warmup_steps": 50, "training.max_epochs": 0.5}
+SECOND = {"training.learning_rate": 0.001, "training.warmup_steps": 50, "training.max_epochs": 0.8}
 """Settings of the second run, beside those of the recipe."""
 
 
@@ -214,12 +214,10 @@ def make_model(data: Path, runs: Path, *, minutes: float | None) -> None:
     )
     trained = load_bundle(second)
     cast("torch.nn.Module", trained.model).half()
-    training = "`make builtin-models`, the recipe `{}` twice: {}. The weights are stored in half precision.".format(
-        NAME,
-        "; then, with everyday phrases, ".join(
-            f"{one['step']:,} updates, {one['epoch']:.1f} epochs, {one['seconds'] / 60:.0f} minutes on two cores"
-            for one in stages
-        ),
+    spent = (f"{one['step']:,} updates in {one['seconds'] / 60:.0f} minutes" for one in stages)
+    training = (
+        f"`make builtin-models`, the recipe `{NAME}` twice: {' and, with everyday phrases, '.join(spent)}, "
+        "on two cores. The weights are stored in half precision."
     )
     sections = {
         "Task": "Translates sentences between English and German. The direction follows from the text, or from `--to`.",
