@@ -13,7 +13,7 @@ from sightline.runs.recipe import SECTIONS, apply_overrides, list_recipes, parse
 from sightline.runs.show_config import config_lines, effective_value, find_owner, help_text
 
 GENERAL = ("translation", "chat", "language-model", "masked-language-model", "classification")
-PARTICULAR = ("phrases", "multi30k", "shakespeare", "paper-base", "paper-big")
+PARTICULAR = ("en-de", "phrases", "multi30k", "shakespeare", "paper-base", "paper-big")
 
 
 def test_the_promised_recipes_are_built_in():

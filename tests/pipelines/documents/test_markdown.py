@@ -178,3 +178,11 @@ def test_each_break_is_compared_with_few_gaps():
     assert broken == insert_breaks(text, "|", plain, lambda _: True)
     assert broken.count("\n") == len(breaks)
     assert len(looked_at) == len(breaks)
+
+
+@pytest.mark.parametrize("markup", ["`a\nb`", '<b\ntitle="x">one</b>', "![a](b\n'c')"])
+def test_a_line_break_within_code_or_a_tag_stays_there_and_is_not_added_again(markup):
+    source = f"See one two {markup} three four\nfive six.\n"
+    rendered = translate(source, "markdown")
+    assert rendered.count("\n") == source.count("\n")
+    assert markup.partition("one")[0] in rendered

@@ -10,7 +10,7 @@ import html
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import accumulate
@@ -25,6 +25,7 @@ from sightline.pipelines.documents.blocks import (
     Block,
     Break,
     Document,
+    Element,
     Inline,
     Tag,
     Void,
@@ -275,21 +276,35 @@ def build_block(
     pieces = inner.split("\n")
     as_written = "".join(piece + raw for piece, raw in zip(pieces, [*breaks, ""], strict=True))
     signature = find_signature(inner, env, is_cell=in_table)
+    ends = accumulate(len(piece) + 1 for piece in pieces[: len(breaks)])
+    before = write_source(content).partition(inner)[0].count("\n")
+    moves = list(find_breaks(content))[before : before + len(breaks)]
+    placed = [Break(end / len(inner), raw) for end, raw, is_free in zip(ends, breaks, moves, strict=True) if is_free]
 
     def accepts(rendered: str) -> bool:
-        plain = replace_breaks(rendered, breaks)
+        plain = replace_breaks(rendered, [one.raw for one in placed])
         return is_known and find_signature(plain, env, is_cell=in_table) == signature
 
-    ends = accumulate(len(piece) + 1 for piece in pieces[: len(breaks)])
     return Block(
         map_texts(content, read_text),
         as_written,
         escape=partial(escape, in_table=in_table),
         finish=keep_inline,
         accepts=accepts,
-        breaks=tuple(Break(end / len(inner), raw) for end, raw in zip(ends, breaks, strict=True)),
+        breaks=tuple(placed),
         may_break=lambda following: not BLOCK_START.match(following),
     )
+
+
+def find_breaks(content: Iterable[Inline]) -> Iterator[bool]:
+    """Yield for each line break of inline content whether it is in text: code and tags keep theirs."""
+    for child in content:
+        if isinstance(child, Element):
+            yield from [False] * child.open.count("\n")
+            yield from find_breaks(child.children)
+            yield from [False] * child.close.count("\n")
+        else:
+            yield from [isinstance(child, str)] * (child if isinstance(child, str) else child.raw).count("\n")
 
 
 def replace_breaks(text: str, breaks: Sequence[str]) -> str:
