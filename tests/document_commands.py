@@ -4,8 +4,9 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
+
+from torch.distributed.run import get_args_parser
 
 from runs.small import LAYERS, TINY
 from sightline.cli.main import main
@@ -40,14 +41,18 @@ def shrink(command: str) -> list[str]:
 
 
 def run(command: str) -> int:
-    """Run a command, ours in this process or under torchrun in those that it starts; return its exit code."""
+    """Run a command, ours in this process; return its exit code.
+
+    Of torchrun, the options are checked, and what each process does is done by this one: processes that find each other
+    over ports have tests of their own (tests/runs/test_two_ranks.py).
+    """
     if command.startswith("awk"):
         return subprocess.run(command, shell=True, check=False).returncode  # noqa: S602 - our own documents
     if not command.startswith("torchrun"):
         return main(shrink(command))
-    launch = command.split(" -m sightline ")[0].split()[1:]
-    program = [sys.executable, "-m", "torch.distributed.run", *launch, "-m", "sightline", *shrink(command)]
-    return subprocess.run(program, capture_output=True, check=False).returncode
+    launched = get_args_parser().parse_args(shlex.split(command, comments=True)[1:])
+    assert (launched.module, launched.training_script) == (True, "sightline")
+    return main(shrink(command))
 
 
 def write_corpora(n: int = 230) -> None:
