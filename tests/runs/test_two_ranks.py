@@ -5,10 +5,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 
 from instants import MAY_FORK
-from sightline.runs import train
+from sightline.errors import RefusedError
+from sightline.runs import train, training_run
+from sightline.runs.folder import choose_folder
 from sightline.training import loop
 from sightline.training.checkpoint import STATE
 from sightline.training.metrics import read_metrics
@@ -79,3 +82,35 @@ def test_a_stopped_run_of_two_ranks_equals_one_that_is_not(tmp_path):
     run(tmp_path, tmp_path / "parts", stop=3, expected="signal")
     run(tmp_path, tmp_path / "parts", resume=True)
     assert outcome(tmp_path / "parts") == outcome(tmp_path / "whole")
+
+
+@MAY_FORK
+def test_two_ranks_share_the_folder_that_the_main_one_chooses(tmp_path, monkeypatch):
+    """The second looks when the first has long taken it; without care it would find the next one free."""
+    monkeypatch.chdir(tmp_path)
+    chosen = overrides(tmp_path, "translation", **SETTINGS | {"training.max_steps": 1})
+
+    def work(index: int) -> None:
+        def choose(*args, **kwargs):
+            assert index == 0
+            return choose_folder(*args, **kwargs)
+
+        monkeypatch.setattr(training_run, "choose_folder", choose)
+        assert train("translation", chosen).folder == Path("runs/translation")
+
+    run_two_ranks(work)
+    assert [path.name for path in Path("runs").iterdir() if not path.name.startswith(".")] == ["translation"]
+
+
+@MAY_FORK
+def test_two_ranks_are_both_refused_a_folder_that_holds_a_run(tmp_path):
+    out = tmp_path / "taken"
+    out.mkdir()
+    (out / "run.json").write_text("{}", encoding="utf-8")
+
+    def work(index: int) -> None:
+        says = "already holds a run" if index == 0 else "the main process refused"
+        with pytest.raises(RefusedError, match=says):
+            train("translation", overrides(tmp_path, "translation", **SETTINGS), out=out)
+
+    run_two_ranks(work)

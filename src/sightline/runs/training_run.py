@@ -1,5 +1,6 @@
 """Run a recipe: prepare, train, validate, save, and report."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import torch
 from sightline import bundle, runtime
 from sightline.bundle import build_model_card
 from sightline.config import to_mapping
-from sightline.errors import SettingsError
+from sightline.errors import RefusedError, SettingsError
 from sightline.model import Model
 from sightline.runs.autosize import resolve_training_settings
 from sightline.runs.folder import MODEL, choose_folder, first_fold, initial_snapshot, is_run
@@ -59,7 +60,7 @@ from sightline.runtime import StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
 from sightline.tasks import load
 from sightline.training import checkpoint
-from sightline.training.distributed import Rank, join_process_group
+from sightline.training.distributed import SINGLE_RANK, Rank, join_process_group
 from sightline.training.estimate import OverfitCheck, run_overfit_check
 from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext
 from sightline.training.loop import train as train_loop
@@ -111,9 +112,11 @@ def train(
     """
     reporter = reporter or SilentReporter()
     place = runtime.choose_device(device)
-    resolved, folder = resolve_recipe(recipe, overrides, Path(out) if out is not None else None, resume=resume)
     with ExitStack() as stack:
         rank = stack.enter_context(join_process_group(place))
+        out = Path(out) if out is not None else None
+        resolved, folder = resolve_recipe(recipe, overrides, out, resume=resume, rank=rank)
+        rank.barrier()  # before the main rank writes to what the others have just read
         stack.enter_context(lock_run(folder) if rank.is_main else nullcontext())
         rank_reporter = reporter if rank.is_main else SilentReporter()
         stack.callback(rank_reporter.end)
@@ -189,12 +192,13 @@ def resolve_recipe(
     out: Path | None,
     *,
     resume: bool,
+    rank: Rank = SINGLE_RANK,
 ) -> tuple[Recipe, Path]:
     """Return the recipe with its overrides, and the folder of the run."""
     if recipe is None and (out is None or not resume):
         raise SettingsError("name a recipe, or a run to resume (--resume --out RUN)")
     name = recipe if isinstance(recipe, str) else recipe.stem if isinstance(recipe, Path) else "run"
-    folder = choose_folder(Path(name).stem if name.endswith(".toml") else name, out, resume=resume)
+    folder = choose_shared_folder(Path(name).stem if name.endswith(".toml") else name, out, rank, resume=resume)
     record = read_run_record(folder) if resume else None
     if resume and record is None:  # it was stopped before its final model
         name, entries = find_recipe_entries(read_run_record(first_fold(folder)) or {}, folder)
@@ -217,6 +221,20 @@ def resolve_recipe(
         if not record["plans"]:  # it was killed before it could be planned
             training = {name: value for name, value in training.items() if name not in UNDECIDED}
     return fill_from_resolved(found, training), folder
+
+
+def choose_shared_folder(name: str, out: Path | None, rank: Rank, *, resume: bool) -> Path:
+    """Return the folder of the run, which the main rank chooses: one that looks later may find another one free."""
+    chosen, refusal = b"", None
+    if rank.is_main:
+        try:
+            chosen = os.fsencode(choose_folder(name, out, resume=resume))
+        except RefusedError as error:
+            refusal = error
+    told = rank.gather(chosen)[0]
+    if not told:
+        raise refusal or RefusedError("the main process refused to start this run and says why")
+    return Path(os.fsdecode(told))
 
 
 def keep_recorded_length(recipe: Recipe, recorded: Mapping[str, Any]) -> Recipe:

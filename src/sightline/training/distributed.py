@@ -67,7 +67,7 @@ class GroupRank(Rank):
         sizes = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.world_size)]
         dist.all_gather(sizes, torch.tensor([len(data)], device=self.device))
         n_bytes = [int(size) for size in sizes]
-        padded = torch.frombuffer(bytearray(data.ljust(max(n_bytes), b"\0")), dtype=torch.uint8).to(self.device)
+        padded = torch.frombuffer(bytearray(data.ljust(max(1, *n_bytes), b"\0")), dtype=torch.uint8).to(self.device)
         everything = [torch.empty_like(padded) for _ in range(self.world_size)]
         dist.all_gather(everything, padded)
         return [found[:size].cpu().numpy().tobytes() for found, size in zip(everything, n_bytes, strict=True)]
