@@ -89,6 +89,15 @@ def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: Model
     return max(1024, min(6144, dataset_size.n_tokens // MIN_BATCHES_PER_EPOCH), 2 * longest)
 
 
+def choose_learning_rate(optimizer: object, d_model: int) -> float:
+    """Return the peak learning rate of a model trained from scratch: a wider one needs a lower rate.
+
+    Muon's updates of a matrix do not grow with its width, those of the embeddings, which AdamW makes, do.
+    """
+    width = d_model / 128
+    return 0.01 / math.sqrt(width) if optimizer == "muon" else 0.003 / width
+
+
 def resolve_training_settings(
     recipe: Recipe,
     dataset_size: DatasetSize,
@@ -121,7 +130,7 @@ def resolve_training_settings(
         given.setdefault("warmup_steps", min(4000, max(1, round(WARMUP_RATIO * steps))) if steps > 1 else 0)
     if given.get("schedule", "noam") != "noam" and given.get("learning_rate") is None:
         scale = FINE_TUNING_RATIO if recipe.model.init_from else 1.0
-        given["learning_rate"] = round(scale * 0.003 * 128 / config.d_model, 6)
+        given["learning_rate"] = round(scale * choose_learning_rate(given.get("optimizer"), config.d_model), 6)
     steps = planned_steps or steps  # which may be fewer than the user's limit
     if isinstance(steps, int):
         minutes = given.get("max_minutes")
