@@ -12,6 +12,7 @@ from sightline.model.attention import (
     MIN_ROWS_TO_FUSE,
     Dropout,
     MultiHeadAttention,
+    TokenDropout,
     attend,
     attend_fused,
     fused_projection,
@@ -438,3 +439,18 @@ def test_dropout_of_probability_zero_draws_nothing():
 def test_dropout_is_active_in_training_only(probability, training, active):
     """Attention asks this before it leaves the fused kernel."""
     assert Dropout(probability).train(training).active is active
+
+
+def test_token_dropout_zeroes_whole_tokens_and_keeps_the_mean():
+    """A token is there or not; the others are scaled up."""
+    x = torch.ones(2000, 3)
+    out = apply_dropout(TokenDropout(0.25), x)
+    assert torch.equal(out, out[:, :1].expand(-1, 3))
+    assert set(out.unique().tolist()) == {0.0, out.max().item()}
+    assert_close(out.max(), torch.tensor(1 / 0.75), atol=1e-3, rtol=0.0)
+    assert 0.2 < (out[:, 0] == 0).float().mean() < 0.3
+
+
+def test_token_dropout_in_evaluation_is_the_identity():
+    x = torch.randn(4, 8)
+    assert TokenDropout(0.5).eval()(x) is x

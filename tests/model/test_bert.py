@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from sightline.errors import InputError, SettingsError
 from sightline.model import ActivationCache
-from sightline.model.bert import select_first
+from sightline.model.bert import mean_of_tokens, select_first
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
 ALL_HEADS = ("mlm", "nsp", "sequence_classification", "token_classification")
@@ -17,6 +17,11 @@ ALL_HEADS = ("mlm", "nsp", "sequence_classification", "token_classification")
 @pytest.fixture(scope="module")
 def bert(make_subject):
     return make_subject("bert-bert", heads=ALL_HEADS, n_classes=5).model
+
+
+@pytest.fixture(scope="module")
+def averaging(make_subject):
+    return make_subject("bert-bert", heads=ALL_HEADS, n_classes=5, pooling="mean").model
 
 
 @pytest.fixture
@@ -85,10 +90,19 @@ def test_pool_is_the_tanh_of_a_map_of_the_first_token(bert, hidden):
     assert_close(bert.pool(hidden), torch.tanh(bert.pooler(hidden[:, 0])), **CLOSE)
 
 
+def test_pool_of_the_mean_is_the_tanh_of_a_map_of_the_mean_over_tokens(averaging, batch):
+    """Padding does not count."""
+    hidden = averaging(batch.ids, lengths=batch.lengths)
+    means = torch.stack([row[:length].mean(0) for row, length in zip(hidden, batch.lengths, strict=True)])
+    assert_close(averaging.pool(hidden, batch.lengths), torch.tanh(averaging.pooler(means)), **CLOSE)
+    assert_close(averaging.pool(hidden), torch.tanh(averaging.pooler(hidden.mean(1))), **CLOSE)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4))
-def test_pool_of_packed_rows_equals_that_of_the_grid(bert, make_batch, lengths):
-    """First tokens are found without the grid."""
-    batch = make_batch(lengths)
+def test_pool_of_packed_rows_equals_that_of_the_grid(bert, averaging, make_batch, pooling, lengths):
+    """Tokens of a text are found without the grid."""
+    bert, batch = averaging if pooling == "mean" else bert, make_batch(lengths)
     with torch.no_grad():
         packed, padded = (
             bert.pool(bert(batch.ids, segments=batch.segments, lengths=batch.lengths, packed=p), batch.lengths)
@@ -97,10 +111,11 @@ def test_pool_of_packed_rows_equals_that_of_the_grid(bert, make_batch, lengths):
     assert_close(packed, padded, **CLOSE)
 
 
-def test_first_of_packed_rows_needs_their_lengths():
+@pytest.mark.parametrize("select", [select_first, mean_of_tokens])
+def test_pool_of_packed_rows_needs_their_lengths(select):
     """Without them the starts of the texts are unknown."""
     with pytest.raises(InputError, match="packed rows need the lengths of their texts"):
-        select_first(torch.zeros(4, 8), None)
+        select(torch.zeros(4, 8), None)
 
 
 @pytest.mark.parametrize("head", [h for h in ALL_HEADS if h != "mlm"])

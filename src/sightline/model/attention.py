@@ -225,6 +225,17 @@ class Dropout(nn.Module):
         return f"{self.probability}"
 
 
+class TokenDropout(Dropout):
+    """Zero the vectors of whole tokens during training and scale up the others (Gal and Ghahramani 2016, 4.2).
+
+    A model of few examples cannot learn by heart which single word gives an example away.
+    """
+
+    def forward(self, x: Float[Tensor, "*rows E"]) -> Float[Tensor, "*rows E"]:
+        """Apply dropout to the rows of x."""
+        return x * keep_factors(x[..., :1], self.probability) if self.active else x
+
+
 DROPOUT_LEVELS = 1 << 16
 """Resolution of the probability: sixteen bits."""
 

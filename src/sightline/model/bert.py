@@ -85,12 +85,16 @@ class Bert(nn.Module):
         return hooks("logits", self.head("nsp")(pooled))
 
     def pool(self, hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | None = None) -> Float[Tensor, "B E"]:
-        """Return one vector per text, from its first token, [CLS]; `lengths` are needed if `hidden` is packed."""
+        """Return one vector per text, from its first token, [CLS], or from the mean of all its tokens.
+
+        `lengths` are needed if `hidden` is packed, and for the mean if it is padded.
+        """
         if self.pooler is None:
             raise SettingsError(
                 f"this model has no head for whole texts, only {', '.join(self.config.heads) or 'none'}"
             )
-        return torch.tanh(self.pooler(select_first(hidden, lengths)))
+        select = mean_of_tokens if self.config.pooling == "mean" else select_first
+        return torch.tanh(self.pooler(select(hidden, lengths)))
 
     def head(self, name: Head) -> nn.Module:
         """Return a head by name; raise if this model does not have it."""
@@ -134,3 +138,18 @@ def select_first(hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | N
     if lengths is None:
         raise InputError("packed rows need the lengths of their texts")
     return hidden[lengths.cumsum(0) - lengths]
+
+
+def mean_of_tokens(hidden: Float[Tensor, "*rows E"], lengths: Int[Tensor, "B"] | None) -> Float[Tensor, "B E"]:
+    """Return the mean over the tokens of every text, from padded or packed hidden states."""
+    if hidden.ndim == 3:
+        if lengths is None:
+            return hidden.mean(1)
+        is_token = torch.arange(hidden.size(1), device=hidden.device) < lengths[:, None]  # B T
+        total = hidden.masked_fill(~is_token[..., None], 0.0).sum(1)
+    elif lengths is None:
+        raise InputError("packed rows need the lengths of their texts")
+    else:
+        text_of_token = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)  # N
+        total = hidden.new_zeros(len(lengths), hidden.size(-1)).index_add(0, text_of_token, hidden)
+    return total / lengths.clamp(min=1)[:, None]

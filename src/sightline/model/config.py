@@ -7,6 +7,7 @@ from sightline.config import Checks
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
+Pooling = Literal["first", "mean"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rope", "none"]
 RopeScaling = Literal["none", "linear", "llama3", "yarn"]
 
@@ -90,6 +91,10 @@ class BlockConfig(ModelConfig):
         metadata={"help": "head width: size of the queries, keys and values of one head; none: d_model / n_heads"},
     )
     d_ff: int = field(default=2048, metadata={"help": "feed-forward width"})
+    token_dropout: float = field(
+        default=0.0,
+        metadata={"help": "token dropout probability: share of input tokens whose vectors are zeroed during training"},
+    )
     attention_dropout: float = field(
         default=0.0,
         metadata={"help": "dropout probability of attention weights; slower, since the fused kernel is not used"},
@@ -175,7 +180,7 @@ class BlockConfig(ModelConfig):
         if self.d_head is not None:
             checks.between(1, 65_536, d_head=self.d_head)
         checks.between(1, 1_048_576, d_ff=self.d_ff)
-        checks.between(0, 0.99, attention_dropout=self.attention_dropout)
+        checks.between(0, 0.99, attention_dropout=self.attention_dropout, token_dropout=self.token_dropout)
         checks.between(1e-20, 1, norm_eps=self.norm_eps)
         checks.between(1, 1e12, rope_theta=self.rope_theta)
         if not checks.problems:
@@ -309,6 +314,10 @@ class BertConfig(BlockConfig):
     output_bias: bool = True
     heads: tuple[Head, ...] = field(default=("mlm", "nsp"), metadata={"help": "output heads"})
     n_classes: int = field(default=2, metadata={"help": "number of classes of the classification heads"})
+    pooling: Pooling = field(
+        default="first",
+        metadata={"help": "vector of a whole text: that of its first token, [CLS], or the mean of all its tokens"},
+    )
 
     def check(self, checks: Checks) -> None:
         """Note counts out of range and repeated heads."""

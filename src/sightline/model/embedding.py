@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from sightline.errors import InputError
-from sightline.model.attention import Dropout
+from sightline.model.attention import Dropout, TokenDropout
 from sightline.model.config import BlockConfig
 from sightline.model.context import AttentionContext
 from sightline.model.hooks import NO_HOOKS, NoHooks
@@ -29,7 +29,7 @@ class Embedding(nn.Module):
         self.positions = nn.Embedding(config.max_length or 0, config.d_model) if self.kind == "learned" else None
         self.segments = nn.Embedding(n_segments, config.d_model) if n_segments else None
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_eps) if normed else None
-        self.dropout = Dropout(config.dropout)
+        self.dropout, self.token_dropout = Dropout(config.dropout), TokenDropout(config.token_dropout)
 
     def forward(
         self,
@@ -44,7 +44,7 @@ class Embedding(nn.Module):
             raise InputError(
                 f"{context.longest:,} tokens are more than this model can take ({self.max_length:,}): shorten the text"
             )
-        x = hooks("tokens", self.embed(inputs))
+        x = self.token_dropout(hooks("tokens", self.embed(inputs)))
         if (encoding := self.position_encoding(x, context)) is not None:
             x = x + hooks("positions", encoding)
         if self.segments is not None:

@@ -24,7 +24,7 @@ class LogitLens:
     tower: str
     """decoder, or encoder in a Bert."""
     rows: tuple[int, ...]
-    """The rows of the tower that are decoded: all; in a sequence classifier only the first, [CLS]."""
+    """The rows of the tower that are decoded: all; in a sequence classifier only the first, for the whole text."""
     ids: Int[np.ndarray, "layers rows k"]
     """Likeliest first."""
     probabilities: Float[np.ndarray, "layers rows k"]

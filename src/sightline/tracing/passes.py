@@ -196,7 +196,7 @@ class TextEncoderPass(Pass):
 
     @property
     def logit_rows(self) -> tuple[int, ...]:
-        """All rows; for sequence classification only that of [CLS]."""
+        """All rows; for sequence classification only the first, for the whole text."""
         return (0,) if self.head == "sequence_classification" else tuple(range(self.n_rows))
 
     @property

@@ -201,7 +201,7 @@ function predictionStages(trace, code) {
     {
       id: "logits", title: "Linear: logits", code: [method(code, head), ...(whole ? [method(code, "pool")] : [])],
       explanation: whole
-        ? `A text is classified by the hidden state of its first token, ${quote(source.tokens[0].text)}, which attends to all others. A pooling layer and a linear layer give a logit for each class.`
+        ? `A text is classified by ${model.pooling === "mean" ? "the mean of the hidden states of all its tokens" : `the hidden state of its first token, ${quote(source.tokens[0].text)}, which attends to all others`}. A pooling layer and a linear layer give a logit for each class.`
         : predicts === "masks"
           ? "At the mask, the last hidden state passes through one more layer and is multiplied with the embedding of every token in the vocabulary, which gives a logit for each."
           : classes
