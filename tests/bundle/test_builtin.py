@@ -68,7 +68,7 @@ def test_the_command_takes_its_name(capsys):
     assert "Bahnhof" in capsys.readouterr().out
     assert main(["info", "en-de", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["does"] == "translates into German and English"
+    assert facts["does"] == "translates between German and English"
     assert facts["scores"]["bleu"] > 30
     assert facts["files"]["model.safetensors"] < MAX_BYTES
 

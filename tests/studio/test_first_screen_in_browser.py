@@ -27,7 +27,7 @@ def test_it_says_what_the_model_is_and_leaves_room_for_the_sentence(tabs, cards,
     tab = tabs("#/watch?model=phrases", width=width, height=844)
     tab.wait_for_selector(f"{READY} .token")
     about, facts = cards["phrases"]["about"], tab.locator("#about").inner_text()
-    assert "phrases translates into English, German, French, Spanish, Portuguese and Italian." in facts
+    assert "phrases translates between English, German, French, Spanish, Portuguese and Italian." in facts
     assert f"Trained on {about['n_examples']:,} examples from phrasebook-train.tsv" in facts.replace("\u202f", ",")
     assert re.search(r"BLEU [\d.]+ of 100", facts)
     assert re.search(r"[\d,.]+ parameters", facts.replace("\u202f", ","))

@@ -72,7 +72,7 @@ def describe_training(bundle: "Bundle") -> dict[str, Any]:
     data = {name: getattr(facts, name) for name in names if getattr(facts, name) not in (None, ())}
     calibration = facts.calibration
     entries = {
-        "does": task and task.describe(task_config),
+        "does": task and task.describe(task_config, facts),
         "scores": dict(facts.scores),
         "trained_on": data,
         "confidence": calibration

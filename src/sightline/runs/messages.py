@@ -176,7 +176,7 @@ def card_sections(
     names = training_file_names(examples)
     counts = "; ".join(examples.train.dataset.counts.report())
     sections = {
-        "Task": f"{capitalize(recipe.task_row.describe(run.task_config))}. {capitalize(recipe.task)}, "
+        "Task": f"{capitalize(recipe.task_row.describe(run.task_config, run.data_facts))}. {capitalize(recipe.task)}, "
         f"trained with the recipe `{recipe.name}`.",
         "Data": (
             f"Trained on {' and '.join(names)}: {int(examples.train.selected.sum()):,} examples ({counts}); "

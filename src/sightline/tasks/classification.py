@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.bundle.contents import TaskConfig
-from sightline.bundle.training_facts import InputExample
+from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.errors import InputError
-from sightline.tasks.task import BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
+from sightline.tasks.task import NO_FACTS, BatchPlan, EvaluationOptions, RequestField, StudioView, Task, TaskSettings
 from sightline.tasks.validation import N_SAMPLES, FinalScores
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Classification(Task):
     )
     view = StudioView(tab="classify", label="Text to classify", verb="Classify", extra_input="pair")
 
-    def describe(self, task_config: TaskConfig | None) -> str:
+    def describe(self, task_config: TaskConfig | None, facts: TrainingFacts = NO_FACTS) -> str:  # noqa: ARG002
         """Return what is classified, and the first classes."""
         labels = task_config.labels if task_config else ()
         what = "pairs of texts" if task_config and task_config.pair else "texts"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
-from sightline.bundle.training_facts import InputExample
+from sightline.bundle.training_facts import InputExample, TrainingFacts
 from sightline.decoding.settings import FinishReason
 from sightline.errors import SettingsError
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sightline.training.metrics import ValidationResult
     from sightline.training.state import Metric
 
+NO_FACTS = TrainingFacts()
+"""What is known of a model whose folder tells nothing about its training."""
 REQUIRED = object()
 """The default of a request field that must be given."""
 
@@ -172,7 +174,7 @@ class Task:
     request: tuple[RequestField, ...] = (TEXTS,)
     view: StudioView = StudioView()
 
-    def describe(self, task_config: TaskConfig | None) -> str:  # noqa: ARG002
+    def describe(self, task_config: TaskConfig | None, facts: TrainingFacts = NO_FACTS) -> str:  # noqa: ARG002
         """Return what a model does, in words: its languages or classes too, if it has any."""
         return self.does
 

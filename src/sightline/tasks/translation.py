@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.bundle.contents import TaskConfig
+from sightline.bundle.training_facts import TrainingFacts
 from sightline.tasks.pairs import Pair, PairTask, sample_pairs
-from sightline.tasks.task import TEXTS, EvaluationOptions, RequestField, StudioView, TaskSettings
+from sightline.tasks.task import NO_FACTS, TEXTS, EvaluationOptions, RequestField, StudioView, TaskSettings
 from sightline.tasks.validation import N_SAMPLES, FinalScores
 
 if TYPE_CHECKING:
@@ -61,13 +62,15 @@ class Translation(PairTask):
             target_language=data.target_language,
         )
 
-    def describe(self, task_config: TaskConfig | None) -> str:
+    def describe(self, task_config: TaskConfig | None, facts: TrainingFacts = NO_FACTS) -> str:
         """Return the languages it translates, by their English names."""
         if task_config is None or not (task_config.languages or task_config.target_language):
             return "translates from one language to another"
         if task_config.languages:
             *first, last = map(language_name, task_config.languages)
-            return f"translates into {', '.join(first)} and {last}" if first else f"translates into {last}"
+            between = facts.languages is not None  # recorded where its sources are in these languages, too
+            how = "between" if between and first else "into"
+            return f"translates {how} {', '.join(first)} and {last}" if first else f"translates into {last}"
         source, target = str(task_config.source_language), str(task_config.target_language)
         return f"translates {language_name(source)} to {language_name(target)}"
 

@@ -125,7 +125,7 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         source_language=model.task_config.source_language if model.task_config else None,
         target_language=model.task_config.target_language if model.task_config else None,
         about=About(
-            does=task.describe(model.task_config) if task else None,
+            does=task.describe(model.task_config, facts) if task else None,
             files=list(facts.files),
             n_examples=facts.n_examples,
             n_validation=facts.n_validation,
