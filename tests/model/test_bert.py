@@ -85,6 +85,18 @@ def test_tie_weights_shares_replaced_weights_again(make_subject):
     assert bert.heads["mlm"].output.weight is bert.embedding.tokens.weight
 
 
+def test_embedding_is_normalized_or_not(make_subject, batch):
+    """Without the norm, its output is the sum of the parts."""
+    for embedding_norm in (True, False):
+        model = make_subject("bert-bert", embedding_norm=embedding_norm).model
+        record = ActivationCache("encoder.embedding.*")
+        with torch.no_grad():
+            model(batch.ids, segments=batch.segments, lengths=batch.lengths, hooks=record)
+        total = sum(record[f"encoder.embedding.{name}"] for name in ("tokens", "positions", "segments"))
+        expected = model.embedding.norm(total) if embedding_norm else total
+        assert_close(record["encoder.embedding.output"], expected, **CLOSE)
+
+
 def test_pool_is_the_tanh_of_a_map_of_the_first_token(bert, hidden):
     """[CLS] represents the text (spec 6.3)."""
     assert_close(bert.pool(hidden), torch.tanh(bert.pooler(hidden[:, 0])), **CLOSE)

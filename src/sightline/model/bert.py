@@ -24,7 +24,9 @@ class Bert(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = TokenEmbedding(config, vocab_size=config.vocab_size, n_segments=config.n_segments, normed=True)
+        self.embedding = TokenEmbedding(
+            config, vocab_size=config.vocab_size, n_segments=config.n_segments, normed=config.embedding_norm
+        )
         self.encoder = Stack(config, n_layers=config.n_layers)
         self.pooler = (
             nn.Linear(config.d_model, config.d_model)

@@ -312,6 +312,10 @@ class BertConfig(BlockConfig):
     max_length: int | None = 512
     scale_embeddings: bool = False
     output_bias: bool = True
+    embedding_norm: bool = field(
+        default=True,
+        metadata={"help": "normalize embeddings before the first layer; if not, their lengths can differ"},
+    )
     heads: tuple[Head, ...] = field(default=("mlm", "nsp"), metadata={"help": "output heads"})
     n_classes: int = field(default=2, metadata={"help": "number of classes of the classification heads"})
     pooling: Pooling = field(

@@ -93,9 +93,9 @@ function addedTokens(trace) {
   return added.length === 1 ? ` The special token ${added[0]} is added.` : ` The special tokens ${added.slice(0, -1).join(", ")} and ${added.at(-1)} are added to every text.`;
 }
 
-/** Whether the sum of the embeddings is normalized before the first layer, as in an encoder that stands alone. */
+/** Whether the sum of the embeddings is normalized before the first layer, as in most encoders that stand alone. */
 function normalizesEmbedding(trace) {
-  return trace.interface === "TextEncoder";
+  return trace.interface === "TextEncoder" && trace.model.embedding_norm !== false;
 }
 
 /** The position encoding: added to the embedding, or nothing with rotary positions. */
