@@ -23,10 +23,13 @@ MASKING = train_bpe(CORPUS, vocab_size=320, special_tokens=MASKING_TOKENS)
 WORDPIECE = train_tokenizer("wordpiece", CORPUS, vocab_size=560)
 UNIGRAM = train_tokenizer("unigram", CORPUS, vocab_size=320)
 WORDS = train_tokenizer("words", CORPUS, vocab_size=320)
+PREFIXED = train_tokenizer("bpe", CORPUS, vocab_size=320, add_prefix_space=True)
+PREFIXED_WORDPIECE = train_tokenizer("wordpiece", CORPUS, vocab_size=560, add_prefix_space=True)
+PREFIXED_CHARACTERS = train_tokenizer("characters", CORPUS, add_prefix_space=True)
 OURS = pytest.mark.parametrize(
     "tokenizer",
-    [BPE, DIGITS, CHARACTERS, MASKING, WORDPIECE, UNIGRAM, WORDS],
-    ids=["bpe", "digits", "chars", "mask", "wordpiece", "unigram", "words"],
+    [BPE, DIGITS, CHARACTERS, MASKING, WORDPIECE, UNIGRAM, WORDS, PREFIXED, PREFIXED_WORDPIECE, PREFIXED_CHARACTERS],
+    ids=["bpe", "digits", "chars", "mask", "wordpiece", "unigram", "words", "prefixed", "prefixed-wp", "prefixed-ch"],
 )
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.text(st.sampled_from(" \n\r\ta1'#⁀<s>é\u0301👩\u200d"))
 
@@ -160,6 +163,21 @@ def test_word_of_a_million_bytes_is_encoded_quickly(tokenizer, seconds, word):
 
 def test_common_words_are_tokens_and_rare_ones_are_split_into_bytes():
     assert [WORDS.token_text(id_) for id_ in WORDS.encode("the lazy bug")] == ["the", " lazy", " ", "b", "u", "g"]
+
+
+def test_first_word_of_a_text_is_the_token_it_is_elsewhere_if_a_space_is_added():
+    tokenizer = train_tokenizer("bpe", ["dogs see dogs"] * 2, vocab_size=300, add_prefix_space=True)
+    [first, _, third] = tokenizer.encode("dogs see dogs")
+    assert first == third
+    assert tokenizer.token_text(first) == " dogs"
+    plain = train_tokenizer("bpe", ["dogs see dogs"] * 2, vocab_size=300).encode("dogs see dogs")
+    assert plain[0] != plain[-1]
+
+
+def test_word_that_occurs_once_is_a_token_if_the_minimum_frequency_is_one():
+    for min_frequency, n_tokens in ((1, 1), (2, 6)):
+        tokenizer = train_tokenizer("bpe", ["zephyr"], vocab_size=300, min_frequency=min_frequency)
+        assert len(tokenizer.encode("zephyr")) == n_tokens
 
 
 def test_wordpiece_matches_the_longest_piece():

@@ -139,7 +139,8 @@ class MaskedLanguageModel(Task):
         tokenizer = validation.examples.tokenizers.source
         for ids in validation.sample_texts(n):
             at = len(ids) // 2
-            before, hidden, after = (tokenizer.decode(part) for part in (ids[:at], ids[at : at + 1], ids[at + 1 :]))
+            before, through, whole = (tokenizer.decode(ids[:end]) for end in (at, at + 1, len(ids)))
+            hidden, after = through[len(before) :], whole[len(through) :]  # a piece alone may have lost its space
             if MASK not in before + after:  # else the text itself contains the mask token
                 line = before.rpartition("\n")[2] + MASK + after.partition("\n")[0]
                 yield InputExample(line, reference=hidden.strip())

@@ -45,7 +45,7 @@ class Tokenizer:
         self.roles: dict[str, str] = recognize_roles(names) if roles is None else check_roles(roles, vocabulary)
         self._role_ids = {role: vocabulary[token] for role, token in self.roles.items()}
         decoder = backend.decoder
-        self._byte_level = decoder is not None and decoder.decode(["Ġa"]) == " a"
+        self._byte_level = decoder is not None and decoder.decode(["aĠb"]) == "a b"
 
     @classmethod
     def from_json(cls, data: str | bytes, *, roles: Mapping[str, object] | None = None) -> "Tokenizer":

@@ -12,16 +12,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from sightline.config import one_of
 from sightline.data.tokenizers.tokenizer import SEQUENCE_TOKENS, SUBWORD_PREFIX, Tokenizer, require_unicode
 from sightline.errors import InputError, SettingsError
 
 Kind = Literal["bpe", "wordpiece", "unigram", "words", "characters"]
+MIN_FREQUENCY = 2
+"""How often a pair of tokens must occur to be merged: what occurs once teaches nothing about other texts."""
+
+
+class Limits(NamedTuple):
+    """How far a vocabulary grows."""
+
+    vocab_size: int
+    min_frequency: int
 
 
 def train_tokenizer(
@@ -31,10 +40,14 @@ def train_tokenizer(
     vocab_size: int = 8_000,
     special_tokens: Sequence[str] = SEQUENCE_TOKENS,
     split_digits: bool = False,
+    min_frequency: int = MIN_FREQUENCY,
+    add_prefix_space: bool = False,
 ) -> Tokenizer:
     """Train a tokenizer of the given kind; all of them guarantee `decode(encode(text)) == text`.
 
     On a small corpus the vocabulary may be smaller than `vocab_size`. With `split_digits` every digit is its own token.
+    BPE and WordPiece merge what occurs `min_frequency` times. With `add_prefix_space` the first word of a text is the
+    same token as elsewhere, where a space precedes it.
     Deterministic for the same texts in the same order, except for unigram: the backend sums probabilities in no fixed
     order, so ties between pieces may differ.
     """
@@ -46,9 +59,14 @@ def train_tokenizer(
     if vocab_size < min_size:
         raise SettingsError(f"vocab_size must be at least {min_size} (every byte and special token), not {vocab_size}")
     pre_tokenizer = algorithm.pre_tokenizer(split_digits=split_digits)
-    backend = tokenizers.Tokenizer(algorithm.learn(check_texts(texts), pre_tokenizer, vocab_size, special_tokens))
+    read = (" " + text if text else text for text in check_texts(texts)) if add_prefix_space else check_texts(texts)
+    model = algorithm.learn(read, pre_tokenizer, Limits(vocab_size, min_frequency), special_tokens)
+    backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizer
     backend.decoder = algorithm.decoder()
+    if add_prefix_space:
+        backend.normalizer = normalizers.Prepend(" ")
+        backend.decoder = decoders.Sequence([backend.decoder, decoders.Strip(" ", left=1, right=0)])
     backend.add_special_tokens(
         [tokenizers.AddedToken(token, special=True, normalized=False) for token in special_tokens]
     )
@@ -149,11 +167,11 @@ def train_backend(model: Any, trainer: Any, texts: Iterator[str], pre_tokenizer:
     return backend
 
 
-def learn_bpe(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
+def learn_bpe(texts: Iterator[str], pre_tokenizer: Any, limits: Limits, special_tokens: Sequence[str]) -> Any:
     """Merge the most frequent pair of tokens again and again (Sennrich et al. 2016)."""
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        min_frequency=2,
+        vocab_size=limits.vocab_size,
+        min_frequency=limits.min_frequency,
         special_tokens=list(special_tokens),
         initial_alphabet=byte_characters(),
         show_progress=False,
@@ -161,14 +179,14 @@ def learn_bpe(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special
     return train_backend(models.BPE(), trainer, texts, pre_tokenizer).model
 
 
-def learn_wordpiece(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
+def learn_wordpiece(texts: Iterator[str], pre_tokenizer: Any, limits: Limits, special_tokens: Sequence[str]) -> Any:
     """Learn pieces, of which a word is segmented greedily into the longest, from the left.
 
     Pieces inside a word are marked by a character outside the byte alphabet, as BERT's ## could also be text.
     """
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size - len(special_tokens),
-        min_frequency=2,
+        vocab_size=limits.vocab_size - len(special_tokens),
+        min_frequency=limits.min_frequency,
         # Given in order: the backend would number them in no fixed order, and it breaks ties by number.
         special_tokens=[*byte_characters(), *(SUBWORD_PREFIX + character for character in byte_characters())],
         continuing_subword_prefix=SUBWORD_PREFIX,
@@ -184,10 +202,10 @@ NEVER_USED_SCORE = -1e6
 """Score of a piece that must never be used to segment text."""
 
 
-def learn_unigram(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
+def learn_unigram(texts: Iterator[str], pre_tokenizer: Any, limits: Limits, special_tokens: Sequence[str]) -> Any:
     """Learn probabilities of pieces, by which a word is segmented into the most probable ones (Kudo 2018)."""
     trainer = trainers.UnigramTrainer(
-        vocab_size=vocab_size - len(special_tokens), initial_alphabet=byte_characters(), show_progress=False
+        vocab_size=limits.vocab_size - len(special_tokens), initial_alphabet=byte_characters(), show_progress=False
     )
     pieces = get_pieces(train_backend(models.Unigram(), trainer, texts, pre_tokenizer))
     lowest = min(pieces.values())
@@ -203,18 +221,18 @@ def get_pieces(backend: tokenizers.Tokenizer) -> dict[str, float]:
     return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
 
 
-def learn_words(texts: Iterator[str], pre_tokenizer: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
+def learn_words(texts: Iterator[str], pre_tokenizer: Any, limits: Limits, special_tokens: Sequence[str]) -> Any:
     """Make the most frequent words tokens, each with its leading space; any other word is split into bytes."""
     words = sort_by_frequency(Counter(word for text in texts for word, _ in pre_tokenizer.pre_tokenize_str(text)))
-    tokens = list(dict.fromkeys([*special_tokens, *byte_characters(), *words]))[:vocab_size]
+    tokens = list(dict.fromkeys([*special_tokens, *byte_characters(), *words]))[: limits.vocab_size]
     # A word in the vocabulary is one token; without merges any other is split into its bytes.
     return models.BPE(vocab=number_tokens(tokens), merges=[], ignore_merges=True)
 
 
-def learn_characters(texts: Iterator[str], _: Any, vocab_size: int, special_tokens: Sequence[str]) -> Any:
+def learn_characters(texts: Iterator[str], _: Any, limits: Limits, special_tokens: Sequence[str]) -> Any:
     """Make the most frequent characters tokens; any other is encoded as bytes."""
     tokens = [*special_tokens, *(f"<0x{byte:02X}>" for byte in range(256))]
-    kept = sort_by_frequency(Counter(chain.from_iterable(texts)))[: vocab_size - len(tokens)]
+    kept = sort_by_frequency(Counter(chain.from_iterable(texts)))[: limits.vocab_size - len(tokens)]
     # BPE without merges: one token per character, and bytes for characters without one.
     return models.BPE(vocab=number_tokens([*tokens, *sorted(kept)]), merges=[], byte_fallback=True)
 
@@ -243,8 +261,8 @@ def join_characters() -> Any:
 class Algorithm:
     """A kind of tokenizer: how it splits text, what it learns from the pieces, how it joins them again."""
 
-    learn: Callable[[Iterator[str], Any, int, Sequence[str]], Any]
-    """Returns the library's model; its arguments are texts, pre-tokenizer, vocabulary size and special tokens."""
+    learn: Callable[[Iterator[str], Any, Limits, Sequence[str]], Any]
+    """Returns the library's model; its arguments are texts, pre-tokenizer, limits and special tokens."""
     pre_tokenizer: Callable[..., Any] = split_words
     decoder: Callable[[], Any] = join_pieces
     n_byte_tokens: int = 256
