@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sightline.runs.autosize import (
     SIZES,
     DatasetSize,
+    adapt_to_small_data,
     build_model_config,
     choose_batch_tokens,
     choose_size,
@@ -14,6 +15,7 @@ from sightline.runs.autosize import (
     resolve_training_settings,
 )
 from sightline.runs.recipe import apply_overrides, read_recipe
+from sightline.runs.show_config import config_lines
 
 GENERAL = ("translation", "chat", "language-model", "masked-language-model", "classification")
 
@@ -74,3 +76,60 @@ def test_epochs_become_updates(epochs, gradient_accumulation, steps):
     dataset_size = DatasetSize(100, 1000, 20)
     config = build_model_config(recipe, dataset_size, vocab_size=1000)
     assert resolve_training_settings(recipe, dataset_size, config, n_batches=23).max_steps == steps
+
+
+def small(*overrides, n_bytes=100_000):
+    """The settings chosen for so much labeled text."""
+    recipe = apply_overrides(read_recipe("classification"), ["data.train=labeled.tsv", *overrides])
+    return adapt_to_small_data(recipe, recipe.data, n_bytes=n_bytes)
+
+
+def test_few_labeled_texts_get_a_small_model_that_reads_whole_words():
+    recipe = small()
+    assert {name: recipe.model_fields[name] for name in ("n_layers", "d_model", "pooling")} == {
+        "n_layers": 1,
+        "d_model": 64,
+        "pooling": "mean",
+    }
+    assert (recipe.tokenizer.min_frequency, recipe.tokenizer.add_prefix_space) == (1, True)
+    assert "model.n_layers" in recipe.adapted
+    assert "n_layers" not in recipe.to_mapping()["model"]  # what was given stays as it is
+
+
+def test_what_the_user_sets_is_kept_on_small_data():
+    recipe = small("model.n_layers=3", "training.max_steps=50")
+    assert (recipe.model_fields["n_layers"], recipe.model_fields["d_model"]) == (3, 64)
+    assert "max_epochs" not in recipe.sections["training"]
+    assert recipe.to_mapping()["model"]["n_layers"] == 3
+
+
+@pytest.mark.parametrize(
+    "overrides", [["model.init_from=RUN"], ["model.preset=bert-mini"], ["model.size=small"], ["data.label_level=token"]]
+)
+def test_small_data_change_nothing_where_the_model_is_chosen_or_words_are_labeled(overrides):
+    assert small(*overrides).adapted == {}
+
+
+def test_tokenizer_of_another_model_is_kept_on_small_data():
+    assert not [name for name in small("tokenizer.path=RUN").adapted if name.startswith("tokenizer.")]
+
+
+def test_more_labeled_text_is_read_fewer_times_and_much_gets_the_usual_model():
+    epochs = [small(n_bytes=n).sections["training"]["max_epochs"] for n in (1, 30_000, 100_000, 300_000, 2_000_000)]
+    assert epochs == sorted(epochs, reverse=True) == [30, 30, 11, 5, 5]
+    assert small(n_bytes=2_000_001).adapted == {}
+
+
+def test_what_may_be_chosen_for_small_data_is_shown_as_automatic():
+    lines = list(config_lines(read_recipe("classification")))
+    [pooling] = [line for line in lines if line.startswith(("# pooling", "pooling"))]
+    assert pooling.startswith("# pooling")
+    assert "(auto: by dataset size)" in pooling
+    token = apply_overrides(read_recipe("classification"), ["data.label_level=token"])
+    assert 'pooling = "first"' in "\n".join(config_lines(token))
+
+
+@pytest.mark.parametrize("name", [name for name in GENERAL if name != "classification"])
+def test_other_tasks_have_the_usual_model_on_small_data(name):
+    recipe = apply_overrides(read_recipe(name), ["data.train=file.tsv"])
+    assert adapt_to_small_data(recipe, recipe.data, n_bytes=1000) == recipe

@@ -7,10 +7,11 @@ import pytest
 
 import sightline
 from sightline import bundle
-from sightline.errors import RefusedError, SettingsError
+from sightline.errors import ModelFileError, RefusedError, SettingsError
 from sightline.runs import train
 from sightline.runs.folder import encoded_folder
 from sightline.runs.prepare import prepare
+from sightline.runs.run_record import read_adapted, read_run_record, write_run_record
 from sightline.runs.training_run import resolve_recipe
 from sightline.runtime import choose_device
 from sightline.storage import SHARED_LOCK, wait_for_lock
@@ -250,6 +251,36 @@ def test_a_classifier_is_compared_with_a_linear_model(tmp_path):
     assert "prefer a linear model" in told
     assert "starting from nothing: start from a model that has read plain text" in told
     assert bundle.load(result.folder).training.scores["linear_model_accuracy"] == 100
+
+
+def test_a_resumed_run_keeps_what_was_chosen_for_its_few_examples(tmp_path):
+    settings = {"data.train": write_reviews(tmp_path), "training.max_steps": 4}
+    first = train("classification", settings, out=tmp_path / "run")
+    record = read_run_record(first.folder)
+    assert record["adapted"]["model.pooling"] == "mean"
+    assert "pooling" not in record["recipe"]["model"]
+    resumed = train(None, {"training.max_steps": 6}, out=tmp_path / "run", resume=True)
+    assert read_run_record(resumed.folder)["adapted"].keys() == record["adapted"].keys()
+    assert bundle.load(resumed.folder).model.config.pooling == "mean"
+
+
+def test_a_resumed_run_of_an_earlier_version_keeps_its_size(tmp_path, monkeypatch):
+    """It chose nothing for few examples."""
+    settings = {**overrides(tmp_path, "classification"), "training.max_steps": 2}
+    with monkeypatch.context() as earlier:
+        earlier.setattr("sightline.runs.prepare.adapt_to_small_data", lambda recipe, *_, **__: recipe)
+        first = train("classification", settings, out=tmp_path / "run")
+    record = read_run_record(first.folder)
+    del record["adapted"]
+    write_run_record(first.folder, record)
+    resumed = train(None, {"training.max_steps": 4}, out=tmp_path / "run", resume=True)
+    assert bundle.load(resumed.folder).model.config.pooling == "first"
+
+
+@pytest.mark.parametrize("adapted", [["model.pooling"], {"pooling": "mean"}, {"nothing.pooling": "mean"}])
+def test_a_damaged_record_of_what_was_chosen_is_refused(adapted, tmp_path):
+    with pytest.raises(ModelFileError, match="has invalid settings for a small dataset"):
+        read_adapted({"adapted": adapted}, tmp_path)
 
 
 @pytest.mark.parametrize(

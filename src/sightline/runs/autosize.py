@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, fields
 
 from sightline.config import from_mapping
+from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.examples import DatasetSize
 from sightline.model.config import ModelConfig
 from sightline.model.registry import FAMILIES, PRESETS
@@ -78,6 +79,24 @@ def build_model_config(recipe: Recipe, dataset_size: DatasetSize, **from_data: o
         chosen = {name: value for name, value in sizes.items() if name in names}
         chosen |= dict.fromkeys(layers, size.n_layers if len(layers) == 2 else size.n_layers + 1)
     return from_mapping(kind, {**chosen, **recipe.model_fields, **from_data}, where="model")
+
+
+def adapt_to_small_data(recipe: Recipe, data: DataSettings, *, n_bytes: int) -> Recipe:
+    """Return the recipe with what its task chooses for so little text, where a model and its size are left open."""
+    if recipe.model.init_from or recipe.model.preset or recipe.model.size != "auto":
+        return recipe
+    chosen, training = recipe.task_row.small_data_settings(data, n_bytes=n_bytes), recipe.sections["training"]
+    if any(training.get(name) is not None for name in ("max_steps", "max_epochs", "max_minutes")):
+        chosen = {name: value for name, value in chosen.items() if name != "training.max_epochs"}
+    if recipe.tokenizer.path:
+        chosen = {name: value for name, value in chosen.items() if not name.startswith("tokenizer.")}
+    return recipe.adapt({name: value for name, value in chosen.items() if is_setting(recipe, name)})
+
+
+def is_setting(recipe: Recipe, name: str) -> bool:
+    """Tell whether a recipe may set something, as section.key: what a model has depends on its family."""
+    section, _, key = name.partition(".")
+    return key in recipe.field_types(section)
 
 
 def choose_batch_tokens(recipe: Recipe, dataset_size: DatasetSize, config: ModelConfig) -> int:
@@ -152,4 +171,8 @@ def auto_settings(recipe: Recipe) -> set[tuple[str, str]]:
         chosen -= {("training", "max_steps")}
     if recipe.model.preset is None:
         chosen |= {("model", name) for name in AUTO_MODEL}
+    data = from_mapping(DataSettings, {"train": "?", **recipe.sections["data"]})
+    for name in adapt_to_small_data(recipe, data, n_bytes=0).adapted:
+        section, _, key = name.partition(".")
+        chosen.add((section, key))
     return {(section, key) for section, key in chosen if key not in recipe.sections[section]}

@@ -74,6 +74,8 @@ def train_tokenizers(recipe: Recipe, corpus: Corpus) -> Tokenizers:
             vocab_size=settings.vocab_size or choose_vocab_size(size),
             special_tokens=special,
             split_digits=settings.split_digits,
+            min_frequency=settings.min_frequency,
+            add_prefix_space=settings.add_prefix_space,
         )
 
     if not settings.shared_vocab and corpus.fields[:2] == SOURCE_AND_TARGET:

@@ -12,6 +12,7 @@ from sightline.data.datasets.splits import MIN_VALIDATION
 from sightline.model import Model
 from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
+from sightline.runs.show_config import to_toml
 from sightline.runs.training_facts import has_fold_scores, training_file_names
 from sightline.training.estimate import Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
@@ -43,6 +44,9 @@ def log_introduction(run: PreparedRun, reporter: Reporter, *, resume: bool) -> N
         reporter.info(f"{len(names):,} labels: {', '.join(names[:20])}" + (", …" if len(names) > 20 else ""))
         if "label" in names:
             reporter.warn('one label is "label": if the file starts with column names, set data.header=true')
+    if run.recipe.adapted:
+        chosen = ", ".join(f"{name}={to_toml(value)}" for name, value in run.recipe.adapted.items())
+        reporter.info(f"chosen for a small dataset: {chosen}")
     suggestion = run.recipe.task_row.suggest_start(n_examples=run.dataset_size.n_examples)
     is_first = run.examples.data.fold in (None, 1)
     if suggestion and is_first and not run.recipe.model.init_from and not resume:

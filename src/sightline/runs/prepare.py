@@ -23,8 +23,13 @@ from sightline.model import Model, build
 from sightline.model.config import ModelConfig
 from sightline.model.registry import FAMILIES, family_of, resolve
 from sightline.pipelines.scoring import PAIR_READERS
-from sightline.runs.autosize import build_model_config, choose_batch_tokens, resolve_training_settings
-from sightline.runs.examples import open_examples, open_tokenizers
+from sightline.runs.autosize import (
+    adapt_to_small_data,
+    build_model_config,
+    choose_batch_tokens,
+    resolve_training_settings,
+)
+from sightline.runs.examples import corpus_bytes, open_examples, open_tokenizers
 from sightline.runs.folder import encoded_folder, initial_snapshot
 from sightline.runs.recipe import Recipe
 from sightline.runs.training_facts import collect_data_facts
@@ -77,6 +82,9 @@ def prepare(recipe: Recipe, folder: Path, *, rank: Rank, resume: bool, device: t
         init = bundle.load(initial_snapshot(folder)) if resume else load_init_model(recipe)
         unused = check_init_model(recipe, init, resume=resume) if init and recipe.model.init_from else []
         recipe = adopt_family(recipe, init) if init and recipe.model.init_from else recipe
+        if init is None:
+            n_bytes = corpus_bytes(recipe.task_row.open_corpus(settings))
+            recipe = adapt_to_small_data(recipe, settings.data, n_bytes=n_bytes)
         tokenizers, labels = open_tokenizers_and_labels(root, recipe, settings, init, resume=resume)
         settings = replace(settings, data=limit_lengths(recipe, settings.data, init))
         examples = open_examples(root, recipe, settings, tokenizers, labels)
@@ -169,8 +177,7 @@ def find_unused_settings(recipe: Recipe, init: Bundle) -> list[str]:
         "model.size": model.size != "auto",
         "tokenizer.vocab_size": init.tokenizer is None or tokenizer.get("vocab_size") != init.tokenizer.vocab_size,
         "tokenizer.shared_vocab": tokenizer.get("shared_vocab") is not (init.target_tokenizer is None),
-        "tokenizer.kind": True,
-        "tokenizer.split_digits": True,
+        **{f"tokenizer.{name}": True for name in ("kind", "split_digits", "min_frequency", "add_prefix_space")},
     }
     given = (name for name in decided if name.split(".")[1] in recipe.sections[name.split(".")[0]])
     unused += [name for name in given if decided[name]]

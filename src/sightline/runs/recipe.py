@@ -20,7 +20,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 from sightline.config import Checks, choose_type, convert, from_mapping, one_of, unknown_name
 from sightline.data.corpora.settings import DataSettings
 from sightline.data.datasets.masking import MaskingSettings
-from sightline.data.tokenizers.training import Kind
+from sightline.data.tokenizers.training import MIN_FREQUENCY, Kind
 from sightline.decoding.settings import DecodingSettings
 from sightline.errors import SettingsError
 from sightline.model.registry import FAMILIES, PRESETS
@@ -40,6 +40,14 @@ class TokenizerSettings:
     )
     vocab_size: int | None = field(default=None, metadata={"help": "vocabulary size: number of different tokens"})
     split_digits: bool = field(default=False, metadata={"help": "split numbers into digits, one token each"})
+    min_frequency: int = field(
+        default=MIN_FREQUENCY,
+        metadata={"help": "how often a pair of tokens must occur to become one token (bpe, wordpiece)"},
+    )
+    add_prefix_space: bool = field(
+        default=False,
+        metadata={"help": "put a space before a text, so that its first word is the same token as elsewhere"},
+    )
     shared_vocab: bool = field(
         default=True, metadata={"help": "shared vocabulary for source and target; false: one each"}
     )
@@ -52,6 +60,7 @@ class TokenizerSettings:
         checks.types_of(self)
         if self.vocab_size is not None:
             checks.between(1, 1_000_000, vocab_size=self.vocab_size)
+        checks.between(1, 1_000_000, min_frequency=self.min_frequency)
         checks.done()
 
 
@@ -103,6 +112,8 @@ class Recipe:
     """Settings overridden by the user, as section.key."""
     resolved: frozenset[str] = frozenset()
     """Keys of [training] that were not set: a resumed run has them from its first start."""
+    adapted: Mapping[str, object] = field(default_factory=dict)
+    """Settings chosen for a small dataset, by section.key; a resumed run has them from its first start."""
 
     @property
     def task_row(self) -> Task:
@@ -177,6 +188,15 @@ class Recipe:
             sections["training"] = drop_length(sections["training"])
         return check_recipe(dataclasses.replace(self, sections=sections, overridden=overridden))
 
+    def adapt(self, values: Mapping[str, object]) -> "Recipe":
+        """Return the recipe with values, by "section.key", for settings that it leaves open, and check it."""
+        sections = {name: dict(entries) for name, entries in self.sections.items()}
+        keys = {name: name.split(".") for name in values}
+        adapted = {name: value for name, value in values.items() if keys[name][1] not in sections[keys[name][0]]}
+        for name, value in adapted.items():
+            sections[keys[name][0]][keys[name][1]] = value
+        return check_recipe(dataclasses.replace(self, sections=sections, adapted={**self.adapted, **adapted}))
+
     def with_family(self, family: object) -> "Recipe":
         """Return the recipe for another family, without settings of its own family, or its preset, that do not apply.
 
@@ -214,8 +234,11 @@ class Recipe:
 
     def to_mapping(self) -> dict[str, object]:
         """Return the recipe as the entries of a file."""
-        sections = {name: dict(values) for name, values in self.sections.items()}
-        sections["training"] = {key: value for key, value in sections["training"].items() if key not in self.resolved}
+        chosen = {f"training.{key}" for key in self.resolved} | set(self.adapted)
+        sections = {
+            name: {key: value for key, value in values.items() if f"{name}.{key}" not in chosen}
+            for name, values in self.sections.items()
+        }
         return {"task": self.task, "description": self.description, **sections}
 
 

@@ -1,6 +1,7 @@
 """run.json: everything needed to repeat a run, and its outcome.
 
 recipe      as given, with overrides
+adapted     settings that it leaves open, chosen for a small dataset
 resolved    the complete settings that were used
 data        number of examples and tokens, and problems found in the files
 environment versions, threads, device
@@ -24,7 +25,7 @@ from sightline.errors import ModelFileError, RefusedError, SettingsError, Sightl
 from sightline.model.registry import FAMILIES
 from sightline.runs.folder import RUN_RECORD
 from sightline.runs.prepare import PreparedRun
-from sightline.runs.recipe import SECTIONS
+from sightline.runs.recipe import LENGTH_SETTINGS, SECTIONS
 from sightline.runs.show_config import defaults
 from sightline.storage import fsync, open_regular, read_limited
 from sightline.training.checkpoint import collect_environment
@@ -134,6 +135,7 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
         "sightline": __version__,
         "name": recipe.name,
         "recipe": recipe.to_mapping(),
+        "adapted": dict(recipe.adapted),
         "resolved": {
             "task": recipe.task,
             "data": {**to_mapping(recipe.data), "sha256": hash_files(run.examples.data)},
@@ -164,6 +166,18 @@ def hash_files(data: DataSettings) -> dict[str, str]:
         for part in parts
         for column, paths in zip(("source", "target"), data.sides(part), strict=False)
     }
+
+
+def read_adapted(record: Mapping[str, Any], folder: Path) -> dict[str, object]:
+    """Return the settings that a run has chosen for a small dataset; runs of older versions have none.
+
+    The length of the run is left out: it has become a number of updates.
+    """
+    found = record.get("adapted", {})
+    names = [name.split(".") if isinstance(name, str) else [] for name in found] if isinstance(found, dict) else [[]]
+    if not all(len(name) == 2 and name[0] in SECTIONS for name in names):
+        raise ModelFileError(folder / RUN_RECORD, "has invalid settings for a small dataset")
+    return {name: value for name, value in found.items() if name not in LENGTH_SETTINGS}
 
 
 def has_plans(record: Mapping[str, Any]) -> bool:

@@ -49,6 +49,7 @@ from sightline.runs.run_record import (
     find_recipe_entries,
     has_plans,
     now,
+    read_adapted,
     read_plans,
     read_run_record,
     write_plans,
@@ -145,7 +146,7 @@ def run_folds(
                 reporter.warn(f"it was trained with another setting: {change}")
             continue
         record = read_run_record(place)
-        known = fold if record is None else fill_from_resolved(fold, record["resolved"]["training"])
+        known = fold if record is None else fill_from_record(fold, record, place)
         result = run_training(
             known, place, rank, reporter, device, resume=record is not None, tensorboard=False, whole=folder
         )
@@ -158,7 +159,7 @@ def run_folds(
     record = read_run_record(folder) if resume else None
     resume = record is not None
     if record is not None:
-        final = fill_from_resolved(final, record["resolved"]["training"])
+        final = fill_from_record(final, record, folder)
     reporter.info(f"the final model, on all data: {final.sections['training']['max_steps']:,} updates")
     return run_training(
         final, folder, rank, reporter, device, resume=resume, tensorboard=tensorboard, fold_scores=found
@@ -220,7 +221,7 @@ def resolve_recipe(
         found = keep_recorded_length(found, record)
         if not record["plans"]:  # it was killed before it could be planned
             training = {name: value for name, value in training.items() if name not in UNDECIDED}
-    return fill_from_resolved(found, training), folder
+    return fill_from_resolved(found.adapt(read_adapted(record, folder)), training), folder
 
 
 def choose_shared_folder(name: str, out: Path | None, rank: Rank, *, resume: bool) -> Path:
@@ -260,6 +261,11 @@ def choose_threads(recipe: Recipe) -> Recipe:
     chosen = runtime.default_threads() or training.get("threads") or runtime.choose_num_threads()
     sections = {**recipe.sections, "training": {**training, "threads": chosen}}
     return replace(recipe, sections=sections, resolved=recipe.resolved | {"threads"})
+
+
+def fill_from_record(recipe: Recipe, record: Mapping[str, Any], folder: Path) -> Recipe:
+    """Return the recipe with all that the run in a folder has chosen itself."""
+    return fill_from_resolved(recipe.adapt(read_adapted(record, folder)), record["resolved"]["training"])
 
 
 def fill_from_resolved(recipe: Recipe, training: Mapping[str, object]) -> Recipe:

@@ -146,6 +146,12 @@ class Classification(Task):
             f"label more examples, or {PRETRAIN}"
         )
 
+    def small_data_settings(self, data: "DataSettings", *, n_bytes: int) -> Mapping[str, object]:
+        """Return the settings of a small model that reads words as a whole; to label words, it needs their pieces."""
+        if data.label_level == "token" or n_bytes > MAX_SMALL_DATA:
+            return {}
+        return SMALL_DATA | {"training.max_epochs": max(5, min(30, round(1_100_000 / max(1, n_bytes))))}
+
     def suggest_start(self, *, n_examples: int) -> str | None:
         """Recommend pretraining where there are few labeled examples."""
         if n_examples > FEW_EXAMPLES:
@@ -211,6 +217,25 @@ class Classification(Task):
         return results
 
 
+MAX_SMALL_DATA = 2_000_000
+"""Bytes of labeled text, some 40,000 short ones, below which a small model is better."""
+SMALL_DATA: dict[str, object] = {
+    "tokenizer.vocab_size": 30_000,  # no limit in fact: a word of the training set is a token even if it occurs once
+    "tokenizer.min_frequency": 1,
+    "tokenizer.add_prefix_space": True,
+    "model.n_layers": 1,
+    "model.d_model": 64,
+    "model.n_heads": 2,
+    "model.d_ff": 128,
+    "model.pooling": "mean",
+    "model.embedding_norm": False,  # words that say nothing can have short vectors
+    "model.dropout": 0.2,
+    "model.token_dropout": 0.3,
+    "training.learning_rate": 0.003,
+    "training.ema_decay": 0.98,
+    "training.best_metric": "last",  # a few hundred validation examples cannot tell which epoch is best
+}
+"""Settings measured on 500 to 20,000 sentences of SST-2 (docs/log.md): more layers or epochs are worse."""
 LINEAR_ACCURACY = "linear_model_accuracy"
 """Score of the linear baseline on the validation set."""
 FEW_EXAMPLES = 5_000

@@ -278,6 +278,13 @@ class Task:
         """Return what the final scores mean for the user, if there is more to say than the numbers."""
         return None
 
+    def small_data_settings(self, data: "DataSettings", *, n_bytes: int) -> Mapping[str, object]:  # noqa: ARG002
+        """Return settings, by section.key, for a model that learns from so little text alone; none: the usual ones.
+
+        They hold for what the recipe leaves open.
+        """
+        return {}
+
     def suggest_start(self, *, n_examples: int) -> str | None:  # noqa: ARG002
         """Return what a model of this task had better start from, if a run that starts from nothing has little data."""
         return None
