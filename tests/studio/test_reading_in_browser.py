@@ -109,6 +109,32 @@ def test_a_pair_is_classified_as_a_pair(tabs, http, models):
     assert again.locator("#decoding-steps .candidates .candidate .number").all_text_contents() == likely
 
 
+@pytest.mark.parametrize("extra_input", [None, "pair"])
+def test_a_second_text_is_offered_where_the_model_reads_pairs(tabs, extra_input):
+    """A model of texts refuses pairs, one of pairs refuses single texts: neither is offered what it refuses."""
+    page = tabs("#/fill?model=bert&text=the cat", fresh=True)  # any other first, so that the cards can be changed
+
+    def change(route):
+        listed = route.fetch().json()
+        for card in listed["data"]:
+            card["view"]["extra_input"] = extra_input
+        route.fulfill(json=listed)
+
+    page.route("**/v1/models", change)
+    page.goto(page.evaluate("location.href").replace("fill?model=bert", "classify?model=classes"))
+    page.reload()
+    page.get_by_role("button", name="Classify").wait_for()
+    assert page.get_by_label("Second text").is_visible() == (extra_input == "pair")
+    assert page.get_by_role("button", name="Add a second text").count() == 0
+    assert page.get_by_role("button", name="Remove the second text").count() == 0
+    if extra_input == "pair":
+        page.get_by_label("Second text").fill("a dog ran")
+        page.get_by_role("button", name="Classify").click()
+    page.wait_for_selector(".candidates .number")
+    label, first = (page.locator(f".classify .examples {part}").first.bounding_box() for part in (".note", ".example"))
+    assert label["height"] <= first["height"]  # in one line
+
+
 def test_words_have_their_classes(tabs, http):
     page = tabs("#/classify?model=tags&text=the cat sat on")
     page.wait_for_selector(".tagged .token")

@@ -42,6 +42,22 @@ def test_folder_without_a_task_opens_by_interface_and_heads(architecture, settin
     assert type(pipeline_for(Bundle(tiny_model(architecture, **settings), TOKENIZER))) is kind
 
 
+@pytest.mark.parametrize(
+    ("task_config", "extra_input"),
+    [
+        (TaskConfig("classification", pair=False), None),
+        (TaskConfig("classification", pair=True), "pair"),
+        (TaskConfig("classification", per_word=True), None),
+        (TaskConfig("classification"), "optional pair"),  # a folder of an earlier version
+        (None, "optional pair"),
+    ],
+)
+def test_studio_offers_a_second_text_where_the_model_reads_pairs(task_config, extra_input):
+    model = pipeline_for(Bundle(tiny_model("bert", **HEADS), TOKENIZER))
+    model.task_config = task_config
+    assert TASKS["classification"].view_of(model).extra_input == extra_input
+
+
 def test_masks_need_a_head_and_a_mask_token():
     from pipelines.tiny import filler_bundle
 

@@ -29,7 +29,8 @@ sets in the URL do not. `app` has
     model                   the card of the selected model, from GET /v1/models; `models` has all. It has an `example`,
                             `examples` of its validation set, what there is to say `about` it, whether the model
                             `generates` text, and the `view` of its task: `tab` (the view made for it), `label`
-                            and `verb` of a form, `extra_input` ("turns", "pair" or null), `beam` and `asks_length`
+                            and `verb` of a form, `extra_input` ("turns", "pair", "optional pair" or null), `beam`
+                            and `asks_length`
     fetchJson(path, body)   POST (GET without a body) and return the JSON response; errors are thrown with the server's
                             message and `code`. `fetchBytes` returns an ArrayBuffer, `stream` yields the events of a
                             stream

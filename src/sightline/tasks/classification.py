@@ -1,6 +1,7 @@
 """Classification of texts, pairs of texts, or the words of a sentence."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class Classification(Task):
         RequestField("input", str | list[str] | None, "A text, or several.", None),
         RequestField("pairs", list[list[str]] | None, "Pairs of texts, instead of input.", None),
     )
-    view = StudioView(tab="classify", label="Text to classify", verb="Classify", extra_input="pair")
+    view = StudioView(tab="classify", label="Text to classify", verb="Classify", extra_input="optional pair")
 
     def describe(self, task_config: TaskConfig | None, facts: TrainingFacts = NO_FACTS) -> str:  # noqa: ARG002
         """Return what is classified, and the first classes."""
@@ -189,6 +190,13 @@ class Classification(Task):
         if any(len(pair) != 2 for pair in pairs):
             raise InputError("a pair is a list of two texts", option="pairs")
         return [(first, second) for first, second in pairs], {}
+
+    def view_of(self, pipeline: Any) -> StudioView:
+        """Return the view with a second text for a model of pairs, and without one for a model of texts or words."""
+        config = pipeline.task_config
+        if config is None or (config.pair is None and not config.per_word):  # a folder of an earlier version: either
+            return self.view
+        return replace(self.view, extra_input="pair" if config.pair else None)
 
     def example(self, pipeline: Any) -> dict[str, Any]:
         """Return a text, or a pair of texts."""

@@ -86,7 +86,7 @@ class StudioView:
     """What the input is called."""
     verb: str = "Run"
     """What the button says."""
-    extra_input: Literal["turns", "pair"] | None = None
+    extra_input: Literal["turns", "pair", "optional pair"] | None = None
     """Input besides the text: earlier turns of a conversation, or the second text of a pair."""
     beam: int = 4
     """Beam size at first, where text is generated."""
@@ -304,6 +304,10 @@ class Task:
     def next_command(self, folder: Path, task_config: TaskConfig) -> str:  # noqa: ARG002
         """Return the command that uses a trained model."""
         return f'sightline {self.command} {folder} "…"'
+
+    def view_of(self, pipeline: Any) -> StudioView:  # noqa: ARG002
+        """Return how the studio shows a model of this task."""
+        return self.view
 
     def example(self, pipeline: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return an example input: the text, and what else a request needs."""

@@ -136,7 +136,7 @@ def build_card(name: str, model: "Pipeline") -> ModelCard:
         examples=examples,
         code=find_code(type(model.model)),
         generates=model.generates,
-        view=task.view if task else StudioView(),
+        view=task.view_of(model) if task else StudioView(),
     )
 
 

@@ -4,7 +4,7 @@
 import { button, element } from "/page/dom.js";
 import { languageName } from "./model_card.js";
 
-const KINDS = { turns: earlierTurns, pair: secondText };
+const KINDS = { turns: earlierTurns, pair: secondText, "optional pair": secondText };
 
 /** Return the elements for the form (`within` it and `below` it), `values()`, the parameters for the URL, and `other`, whose value is the second text. */
 export function extraInputs(model, params, submit) {
@@ -65,8 +65,9 @@ export function targetChoice(model, params) {
 /** The second text of a pair. */
 function secondText(model, params) {
   const first = params.get("second") ?? (params.get("text") === null ? model.example.second : null);
-  if (first === null && model.examples.every(({ second }) => second === null)) return {};
-  const input = element("input", { type: "text", "aria-label": "Second text", placeholder: "Second text (optional)", autocomplete: "off", spellcheck: "false", dir: "auto" });
+  const optional = model.view.extra_input === "optional pair";
+  if (optional && first === null && model.examples.every(({ second }) => second === null)) return {};
+  const input = element("input", { type: "text", "aria-label": "Second text", placeholder: optional ? "Second text (optional)" : "Second text", autocomplete: "off", spellcheck: "false", dir: "auto" });
   input.value = first ?? "";
   return { within: input, other: input, values: () => ({ second: input.value === "" ? null : input.value }) };
 }

@@ -12,13 +12,16 @@ export function mount(host, app) {
   const { model, fetchJson, params } = app;
   const first = element("textarea", { rows: 2, "aria-label": "Text", spellcheck: "false", dir: "auto" });
   first.value = params.get("text") ?? model.example?.text ?? "";
-  const beside = params.get("second") ?? (params.get("text") === null ? model.example?.second ?? null : null);
+  const extra = model.view.extra_input;
+  const linked = params.get("second") ?? (params.get("text") === null ? model.example?.second ?? null : null);
+  const beside = extra === null ? null : extra === "pair" ? linked ?? "" : linked;
   const second = element("textarea", { rows: 2, "aria-label": "Second text", spellcheck: "false", dir: "auto", hidden: beside === null });
   second.value = beside ?? "";
   const found = element("div");
   const { problem, attempt } = errorLine(() => fill(found));
   const help = inputHelp(app, (example) => {
-    [first.value, second.value, second.hidden] = [example.text, example.second ?? "", example.second === null];
+    [first.value, second.value] = [example.text, example.second ?? ""];
+    if (extra === "optional pair") second.hidden = example.second === null;
     show({ chosen: true });
   });
   const look = element("span");
@@ -26,7 +29,7 @@ export function mount(host, app) {
   const pair = button("", () => {
     second.hidden = !second.hidden;
     show({ chosen: true });
-  });
+  }, { hidden: extra !== "optional pair" });
 
   function show({ chosen = false } = {}) {
     asked?.abort();
@@ -37,13 +40,12 @@ export function mount(host, app) {
     params[chosen ? "go" : "set"]({ text: first.value, second: alone ? null : second.value });
     help.check(alone ? first.value : [first.value, second.value]);
     fill(look, watchLink(model, { text: first.value, ...(alone ? {} : { second: second.value }) }));
-    if (first.value.trim() === "") return fill(found);
+    if (first.value.trim() === "" || (extra === "pair" && second.value.trim() === "")) return fill(found);
     const given = alone ? { input: first.value } : { pairs: [[first.value, second.value]] };
     return attempt(async () => {
       const { data: [one] } = await fetchJson(endpointOf(model), { model: model.id, ...given }, { signal });
       if (signal.aborted) return;
       const words = Array.isArray(one);
-      pair.hidden = words;
       const whole = element("div", { class: "view" }, ...(words ? labeledWords(one) : [element("h3", {}, "Class probabilities"), classes(one)]));
       whole.append(saveButton("classify", whole, () => one));
       fill(found, whole);
