@@ -284,19 +284,21 @@ def test_a_damaged_record_of_what_was_chosen_is_refused(adapted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "sentence"),
+    ("ours", "n", "sentence"),
     [
-        ({"accuracy": 90.0, "linear_model_accuracy": 82.6}, "a linear model of words has 82.6 %, this model 90.0 %"),
-        (
-            {"accuracy": 78.2, "linear_model_accuracy": 82.6},
-            "a linear model of words has 82.6 %, this model only 78.2 %",
-        ),
-        ({"accuracy": 78.2}, None),
+        (90.0, 5_000, "a linear model of words has 82.6 %, this model 90.0 %"),
+        (78.2, 5_000, "a linear model of words has 82.6 %, this model only 78.2 %: prefer a linear model"),
+        (84.0, 200, "this model 84.0 % (a difference below 7 points may be chance on 200 validation examples)"),
+        (80.0, 200, "only 80.0 % (a difference below 8 points may be chance on 200 validation examples): prefer"),
     ],
 )
-def test_what_the_comparison_means_is_said(scores, sentence):
-    comment = TASK_ROWS["classification"].comment_on(scores)
-    assert comment is None if sentence is None else comment.startswith(sentence)
+def test_what_the_comparison_means_is_said(ours, n, sentence):
+    scores = {"accuracy": ours, "linear_model_accuracy": 82.6}
+    assert sentence in TASK_ROWS["classification"].comment_on(scores, n_validation=n)
+
+
+def test_without_a_linear_model_there_is_nothing_to_compare():
+    assert TASK_ROWS["classification"].comment_on({"accuracy": 78.2}, n_validation=200) is None
 
 
 def init_settings(tmp_path, start, task: str, **more) -> dict[str, object]:

@@ -166,7 +166,8 @@ def log_summary(
     reporter.info(f"{kept} (step {progress.best_step:,}): {shown}")
     if whole is not None:
         return
-    if comment := run.recipe.task_row.comment_on(scores):
+    n_validation = int(run.examples.valid.selected.sum())
+    if comment := run.recipe.task_row.comment_on(scores, n_validation=n_validation):
         reporter.info(comment)
     next_command = run.recipe.task_row.next_command(folder, run.task_config)
     reporter.info(f"the model is in {folder / MODEL}; to use it: {next_command}")

@@ -1,5 +1,6 @@
 """Classification of texts, pairs of texts, or the words of a sentence."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,15 +136,23 @@ class Classification(Task):
             return None
         return FinalScores({LINEAR_ACCURACY: accuracy}, tuple(classify_samples(validation)))
 
-    def comment_on(self, scores: "Mapping[str, Metric]") -> str | None:
-        """Say how the model compares with a linear one, and what to do if that is better."""
+    def comment_on(self, scores: "Mapping[str, Metric]", *, n_validation: int) -> str | None:
+        """Say how the model compares with a linear one, whether that may be chance, and what to do if it is worse."""
         ours, linear = scores.get("accuracy"), scores.get(LINEAR_ACCURACY)
         if not isinstance(ours, float) or not isinstance(linear, float):
             return None
+        # Two standard errors of a difference of two proportions; those of one set of examples differ rather less.
+        variance = sum(score * (100 - score) for score in (ours, linear))
+        margin = 2 * math.sqrt(variance / max(1, n_validation))
+        chance = (
+            f" (a difference below {margin:.0f} points may be chance on {n_validation:,} validation examples)"
+            if abs(ours - linear) < margin
+            else ""
+        )
         if ours >= linear:
-            return f"a linear model of words has {linear:.1f} %, this model {ours:.1f} %"
+            return f"a linear model of words has {linear:.1f} %, this model {ours:.1f} %{chance}"
         return (
-            f"a linear model of words has {linear:.1f} %, this model only {ours:.1f} %: prefer a linear model, "
+            f"a linear model of words has {linear:.1f} %, this model only {ours:.1f} %{chance}: prefer a linear model, "
             f"label more examples, or {PRETRAIN}"
         )
 

@@ -274,8 +274,8 @@ class Task:
         """Score the best model once more at the end of a run; None if `validate` has said everything."""
         return None
 
-    def comment_on(self, scores: "Mapping[str, Metric]") -> str | None:  # noqa: ARG002
-        """Return what the final scores mean for the user, if there is more to say than the numbers."""
+    def comment_on(self, scores: "Mapping[str, Metric]", *, n_validation: int) -> str | None:  # noqa: ARG002
+        """Return what the final scores, on so many examples, mean for the user, if more than the numbers say."""
         return None
 
     def small_data_settings(self, data: "DataSettings", *, n_bytes: int) -> Mapping[str, object]:  # noqa: ARG002
