@@ -82,6 +82,25 @@ def test_a_folder_of_ones_own_precedes_it(tmp_path, monkeypatch):
     assert bundle.find_model_folder(tmp_path / "en-de") == tmp_path / "en-de"
 
 
+@pytest.mark.parametrize("what", ["run", "file"])
+def test_it_does_not_stand_in_for_what_has_its_name(what, tmp_path, monkeypatch):
+    """A run that was stopped before its first model is not the built-in model."""
+    monkeypatch.chdir(tmp_path)
+    if what == "run":
+        Path("en-de/checkpoints").mkdir(parents=True)
+    else:
+        Path("en-de").write_text("hello", encoding="utf-8")
+    with pytest.raises(ModelFileError, match=r"the model folder is incomplete|is a file, not a model folder"):
+        bundle.load("en-de")
+
+
+def test_without_built_in_models_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sightline.bundle.folder.list_builtin_models", tuple)
+    with pytest.raises(ModelFileError, match="^en-dee: no such model folder$"):
+        bundle.load("en-dee")
+
+
 def test_a_name_that_is_none_is_told_the_built_in_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelFileError, match=r"^en-dee: no such model folder; the built-in models are en-de$"):

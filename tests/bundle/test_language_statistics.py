@@ -27,6 +27,13 @@ def test_a_text_that_says_nothing_leaves_all_languages_equal(ids):
     assert list(found.values()) == pytest.approx([0.5, 0.5])
 
 
+def test_tokens_that_occur_in_no_language_decide_nothing():
+    """They would sum up to a verdict where the languages have been counted on different amounts of text."""
+    counts = {"de": np.array([90, 0]), "en": np.array([10, 0])}
+    found = collect_language_statistics(counts).detect([1] * 100)
+    assert list(found.values()) == pytest.approx([0.5, 0.5])
+
+
 def test_a_long_text_is_decided_without_overflow():
     found = collect_language_statistics(COUNTS).detect([0] * 100_000)
     assert (found["de"], found["en"]) == (1.0, 0.0)

@@ -153,7 +153,7 @@ def test_language_decides_the_tag_before_the_text():
 def between_two_languages() -> Translator:
     """A translator between German and English, with statistics that know "the" and "die" only."""
     tokenizer = TAGGED
-    words = {"en": " the the the", "de": " die die die"}
+    words = {"en": 300 * " the", "de": 300 * " die"}
     counts = {name: np.bincount(tokenizer.encode(text), minlength=tokenizer.vocab_size) for name, text in words.items()}
     bundle = precise(many_languages_bundle())
     training = replace(bundle.training, languages=collect_language_statistics(counts))
@@ -162,13 +162,46 @@ def between_two_languages() -> Translator:
 
 def test_between_two_languages_the_target_is_the_one_that_the_text_is_not_in():
     translator = between_two_languages()
-    texts = ["see the cat", "sieh die cat", "12"]
-    assert [next(iter(translator.detect_language(text))) for text in texts[:2]] == ["en", "de"]
+    texts = ["see the the the cat", "sieh die die die cat"]
+    assert [next(iter(translator.detect_language(text))) for text in texts] == ["en", "de"]
     assert translator.translate(texts) == [
-        translator.translate(text, to=to) for text, to in zip(texts, ("de", "en", "de"), strict=True)
+        translator.translate(text, to=to) for text, to in zip(texts, ("de", "en"), strict=True)
     ]
-    assert translator.translate(texts[0], from_="de") == translator.translate(texts[0], to="en")
+    assert [found[0].to for found in translator.translations(texts)] == ["de", "en"]
+    assert translator.translate("12", from_="de") == translator.translate("12", to="en")
     assert translator.trace(texts[1]).source.tokens[0].text == "<2en>"
+
+
+def test_a_text_of_unclear_language_is_translated_into_the_first_with_a_warning():
+    translator = between_two_languages()
+    with pytest.warns(UserWarning, match="'12' was taken for en \\(50% sure\\): name the target language"):
+        found = translator.translate("12")
+    assert found == translator.translate("12", to="de")  # no warning: the user has decided
+    assert translator.translate("12", from_="en") == found
+
+
+def test_a_sentence_that_is_in_the_target_language_already_is_noted():
+    """The model has never seen a source in the language of its target."""
+    translator = between_two_languages()
+    noted = "'the the the dog.' is in the target language \\(en\\) already: do not trust its output"
+    with pytest.warns(UserWarning, match=noted):
+        translator.translate("die die die cat. the the the dog.", split=True)
+    with pytest.warns(UserWarning, match=noted):
+        translator.translate("<p>die die die cat.</p><p>the the the dog.</p>", markup="html")
+    with pytest.warns(UserWarning, match=noted):
+        translator.translate("the the the dog.", to="en")
+    with pytest.raises(InputError, match="`to`: the source language is en too: they must differ"):
+        translator.translate("the the the dog.", to="en", from_="en")
+
+
+def test_a_trace_of_a_given_target_has_the_language_of_that():
+    assert between_two_languages().trace("12", target="the").source.tokens[0].text == "<2en>"
+
+
+def test_a_text_in_none_of_the_languages_is_unlikely():
+    translator = between_two_languages()
+    assert translator.bits_per_character("the the the") < translator.bits_per_character("xyz xyz xyz")
+    assert translator.bits_per_character(" ") == 0.0
 
 
 def test_the_language_of_a_document_is_that_of_its_text():

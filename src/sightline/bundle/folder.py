@@ -94,12 +94,22 @@ def load(folder: Path | str, *, device: "torch.device | str" = "cpu") -> Bundle:
 def find_model_folder(folder: Path) -> Path:
     """Return the folder of the model: `model` of a run folder, that of a built-in model, else the folder itself.
 
-    A model in a folder of one's own precedes a built-in model of the same name.
+    Anything of one's own precedes a built-in model of the same name: a model, but also a run that has none yet.
     """
     for path in (folder, folder / "model"):
         if os.path.lexists(current_folder(path) / "config.json"):
             return path
-    return find_builtin_model(folder) or folder
+    return folder if is_occupied(folder) else find_builtin_model(folder) or folder
+
+
+def is_occupied(folder: Path) -> bool:
+    """Return whether a file, or a folder that is not empty, has this name."""
+    try:
+        return next(folder.iterdir(), None) is not None
+    except NotADirectoryError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 OPEN_ATTEMPTS = 10
@@ -133,8 +143,8 @@ def explain_absence(folder: Path) -> str:
     try:
         is_folder = stat.S_ISDIR(folder.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        is_name = len(folder.parts) == 1
-        return "no such model folder" + (f"; the built-in models are {', '.join(list_builtin_models())}" * is_name)
+        names = ", ".join(list_builtin_models()) if len(folder.parts) == 1 else ""
+        return "no such model folder" + (f"; the built-in models are {names}" if names else "")
     except ValueError:
         return "is not a valid folder name"
     except OSError as error:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from sightline.config import Checks
@@ -52,9 +52,16 @@ class LanguageStatistics:
         tables = [np.frombuffer(base64.b64decode(table), dtype=np.uint8) for table in self.tokens.values()]
         return -np.stack(tables).astype(np.float64) / LEVELS_PER_BIT
 
+    @functools.cached_property
+    def occurs(self) -> Bool[ndarray, " V"]:
+        """Which tokens occur in some language: the others are as unlikely as its unlikeliest in each of them."""
+        lowest = self.log_probs.min(axis=1, keepdims=True)
+        found: Bool[ndarray, " V"] = (self.log_probs > lowest).any(axis=0)
+        return found
+
     def detect(self, ids: Sequence[int]) -> dict[str, float]:
         """Return the probability of each language, the likeliest first; equal ones for a text without known tokens."""
-        bits = self.sum_bits(ids)
+        bits = self.sum_bits([id_ for id_ in ids if id_ < len(self.occurs) and self.occurs[id_]])
         weights = np.exp2(bits - bits.max(initial=-np.inf))
         found = zip(self.tokens, (weights / weights.sum()).tolist(), strict=True)
         return dict(sorted(found, key=lambda pair: -pair[1]))

@@ -94,18 +94,20 @@ def translate(
 
     Line 7 of the output is the translation of line 7, however many sentences it has; with --n-best N there are N lines
     for each text, the second of them with the second-best translation of every sentence. A line break within a
-    translation is printed as \\n; JSON keeps it. A model of both directions finds each line's own, unless --to says it.
+    translation is printed as \\n; JSON keeps it.
+
+    A model between two languages, such as en-de, translates each line into the one it is not in: give --to where all
+    lines are in one language, and where a warning says that a text is unclear.
 
     Confidence: right means equal to the reference if a fifth of the validation set was, else a chrF of 60 or more.
 
     \b
     Examples:
       sightline translate en-de "Where is the station? I have to go."
-      sightline translate runs/en-de "Where is the station? I have to go."
       sightline translate runs/phrases --to fr "March 14, 2026"
-      sightline translate runs/en-de --beam 5 --n-best 3 --scores < en.txt
-      sightline translate runs/en-de --markup html < page.html > seite.html
-      cat en.txt | sightline translate runs/en-de --json > de.jsonl
+      sightline translate runs/mine --beam 5 --n-best 3 --scores < en.txt
+      sightline translate runs/mine --markup html < page.html > seite.html
+      cat en.txt | sightline translate runs/mine --json > de.jsonl
     """
     from sightline.pipelines import Translator
     from sightline.pipelines.translator import TranslationOptions
@@ -212,6 +214,7 @@ def to_json_dict(result: "Translation | None", source: str) -> dict[str, object]
     if result is None:
         return {
             "text": "",
+            "to": None,
             "score": None,
             "log_probability": None,
             "confidence": None,
@@ -223,6 +226,7 @@ def to_json_dict(result: "Translation | None", source: str) -> dict[str, object]
         }
     return {
         "text": result.text,
+        "to": result.to,
         "score": result.score,
         "log_probability": result.log_probability,
         "confidence": result.confidence and asdict(result.confidence),

@@ -140,7 +140,7 @@ class EvaluationSet:
                 raise
             if error.setting != "data.columns":
                 raise RefusedError(error.reason) from None  # its advice is for training
-            no_language = ", or name the language of all lines (to)" if fields == SOURCE_TARGET_LANGUAGE else ""
+            no_language = ", or name the language of all lines (--to)" if fields == SOURCE_TARGET_LANGUAGE else ""
             raise RefusedError(
                 error.reason, setting="columns", advice=error.advice and error.advice + no_language
             ) from None

@@ -93,7 +93,9 @@ class BlockConfig(ModelConfig):
     d_ff: int = field(default=2048, metadata={"help": "feed-forward width"})
     token_dropout: float = field(
         default=0.0,
-        metadata={"help": "token dropout probability: share of input tokens whose vectors are zeroed during training"},
+        metadata={
+            "help": "token dropout probability: share of tokens, special ones too, whose vectors are zeroed in training"
+        },
     )
     attention_dropout: float = field(
         default=0.0,

@@ -86,6 +86,8 @@ class SegmentedText:
     prefix: str = ""
     """What the output must begin with; all of it, if there is no segment."""
     warnings: Sequence[str] = field(default=())
+    to: str | None = None
+    """The language of the output, if it is known."""
 
     def join(self, targets: Sequence[str]) -> tuple[str, list[Span]]:
         """Return the outputs of the segments with what stood between them, and the span of each.

@@ -59,6 +59,8 @@ class Translation(Generation):
     """The sentences, in order; the second-best translation of a text has the second-best of every sentence."""
     warnings: tuple[str, ...] = ()
     """What the user should know, such as sentences that were too long."""
+    to: str | None = None
+    """The language of the translation, as given or as the model chose it; None if it does not name its languages."""
 
 
 def mean_log_probability(found: Generation) -> float | None:
@@ -68,6 +70,10 @@ def mean_log_probability(found: Generation) -> float | None:
 
 NO_RESULT: tuple[float, float, tuple[str, ...], FinishReason] = (0.0, 0.0, (), "eos")
 """Scores of a translation that needs no model."""
+CLEAR, CERTAIN = 0.9, 0.99
+"""Probabilities: below the first, the language of a text is unclear; from the second on, a sentence is in it."""
+MAX_SHOWN = 40
+"""Characters of a text in a warning."""
 MAX_MULTI_SENTENCE_SHARE = 0.2
 """Share of training sources with several sentences up to which texts are split into sentences by default."""
 
@@ -93,6 +99,9 @@ class SegmentedDocument:
 
     document: Document
     blocks: Sequence[SegmentedText]
+    to: str | None = None
+    """The target language."""
+    warnings: Sequence[str] = ()
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -259,20 +268,23 @@ class Translator(Seq2SeqPipeline):
         self, text: str, options: TranslationOptions, *, name: str = "the text"
     ) -> SegmentedText | SegmentedDocument:
         """Split a text or a document into segments that the model can read; `name` is for errors."""
-        if options.markup == "text":
-            [tag] = self.language_tags(options.to, options.from_, [text])
-            return self.segment_text(text, tag, options, name=name)
-        document = read_document(text, options.markup)
-        [tag] = self.language_tags(options.to, options.from_, [" ".join(document.texts)])
-        blocks = (self.segment_text(block, tag, replace(options, prefix=""), name=name) for block in document.texts)
-        return SegmentedDocument(document, list(blocks))
+        document = None if options.markup == "text" else read_document(text, options.markup)
+        whole = text if document is None else " ".join(document.texts)
+        [to] = self.target_languages(options.to, options.from_, [whole])
+        notes = [] if options.to or options.from_ else self.describe_choice(whole)
+        if document is None:
+            found = self.segment_text(text, to, options, name=name)
+            return replace(found, warnings=(*notes, *found.warnings))
+        blocks = (self.segment_text(block, to, replace(options, prefix=""), name=name) for block in document.texts)
+        return SegmentedDocument(document, list(blocks), to, notes)
 
     def segment_text(
-        self, text: str, tag: Sequence[int], options: TranslationOptions, *, name: str = "the text"
+        self, text: str, to: str | None, options: TranslationOptions, *, name: str = "the text"
     ) -> SegmentedText:
         """Split a text into sentences, and those that are too long into parts."""
+        tag = self.language_tag(to)
         if not text.strip():
-            return SegmentedText(text, (), options.prefix)
+            return SegmentedText(text, (), options.prefix, to=to)
         split = self.splits_sentences if options.split is None else options.split
         find_spans = split_sentences if split else split_lines
         spans = [(0, len(text))] if options.split is False else find_spans(text)
@@ -292,7 +304,26 @@ class Translator(Seq2SeqPipeline):
                 segments.append(Segment(text[start:end], (start, end), ids, prefix if not segments else ()))
         for segment in segments:
             self.check_sources([segment.ids], [segment.prefix], options.settings, name=name)
-        return SegmentedText(text, segments, options.prefix, tuple(dict.fromkeys(notes)))
+            if self.is_translated(segment, to, n_tags=len(tag)):
+                notes.append(
+                    f"{clip(segment.text)!r} is in the target language ({to}) already: do not trust its output"
+                )
+        return SegmentedText(text, segments, options.prefix, tuple(dict.fromkeys(notes)), to)
+
+    def describe_choice(self, text: str) -> list[str]:
+        """Return a warning if the language of a text, which decides on that of its translation, is not clear."""
+        found = self.detect_language(text) if self.chooses_target else {}
+        source = next(iter(found), None)
+        if source is None or found[source] >= CLEAR or not text.strip():
+            return []
+        return [f"{clip(text.strip())!r} was taken for {source} ({found[source]:.0%} sure): name the target language"]
+
+    def is_translated(self, segment: Segment, to: str | None, *, n_tags: int) -> bool:
+        """Return whether a sentence is clearly in the language that a model of two should translate it into."""
+        statistics = self.bundle.training.languages
+        if not self.chooses_target or statistics is None or to is None:
+            return False
+        return statistics.detect(segment.ids[n_tags:]).get(to, 0.0) >= CERTAIN
 
     def cut(self, sentence: str, limit: int, options: TranslationOptions) -> list[Span]:
         """Return the parts of a sentence that is too long, or of a line of several."""
@@ -370,6 +401,8 @@ class Translator(Seq2SeqPipeline):
         `tracing.TraceOptions` (`activations`, `layers`, `heads`, `candidates`, `logit_lens`, `head_ablation`,
         `hypotheses`, `ablate_heads`, `limit`, `progress`) and decoding settings (`beam_size=4`).
         """
+        if to is None and target is not None and self.chooses_target:
+            to = next(iter(self.detect_language(target)))  # surer than what the text is not in
         [tag] = self.language_tags(to, from_, [text])
         if target is None and split is not False:
             self.require_one_sentence(text)
@@ -461,15 +494,25 @@ class Translator(Seq2SeqPipeline):
 
     def language_tags(self, to: str | Sequence[str] | None, from_: str | None, texts: Sequence[str]) -> list[list[int]]:
         """Return the target-language tag before each text; without `to`, see `choose_target`."""
+        return [self.language_tag(name) for name in self.target_languages(to, from_, texts)]
+
+    def target_languages(
+        self, to: str | Sequence[str] | None, from_: str | None, texts: Sequence[str]
+    ) -> list[str | None]:
+        """Return the target language of each text, given or chosen; None where there is nothing to choose."""
         names = [to] * len(texts) if to is None or isinstance(to, str) else list(to)
         if len(names) != len(texts):
             raise InputError(f"there are {len(names)} languages for {len(texts)} texts: give one, or one for each")
         if from_ is not None:
             self.check_language(from_, option="from_")  # a typo should be reported, also where it decides nothing
-        chosen = (
+            if from_ in names:
+                raise InputError(f"the source language is {from_} too: they must differ", option="to")
+        chosen = [
             self.choose_target(text, from_) if name is None else name for name, text in zip(names, texts, strict=True)
-        )
-        return [self.language_tag(name) for name in chosen]
+        ]
+        for name in set(chosen):
+            self.language_tag(name)  # refuses one that it does not know
+        return chosen
 
     def choose_target(self, text: str, from_: str | None = None) -> str | None:
         """Return the target language of a text for which none is given: of two languages, the one it is not in.
@@ -492,10 +535,17 @@ class Translator(Seq2SeqPipeline):
         if statistics is None:
             return {}
         read = text if markup == "text" else " ".join(read_document(text, markup).texts)
-        found = statistics.detect(self.tokenizer.encode(read[:MAX_DETECTED_LENGTH]))
+        found = statistics.detect(self.tokenizer.encode(read.strip()[:MAX_DETECTED_LENGTH]))
         order = list(reversed(self.languages))
         known = ((language, found[language]) for language in order if language in found)
         return dict(sorted(known, key=lambda pair: -pair[1]))
+
+    def bits_per_character(self, text: str) -> float:
+        """Return how unlikely a text is in the likeliest of the model's languages: high for a text in none of them."""
+        read, statistics = text.strip()[:MAX_DETECTED_LENGTH], self.bundle.training.languages
+        if statistics is None or not read:
+            return 0.0
+        return -float(statistics.sum_bits(self.tokenizer.encode(read)).max()) / len(read)
 
     def language_tag(self, to: str | None) -> list[int]:
         """Return the tag of a language, if this model needs one."""
@@ -537,6 +587,11 @@ class Translator(Seq2SeqPipeline):
         return (self.language_tag(self.languages[0]) if self.languages else []), []
 
 
+def clip(text: str) -> str:
+    """Return the beginning of a text, for messages."""
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 2]} …"
+
+
 def describe_cut(n_tokens: int, limit: int, n_parts: int) -> str:
     """Return the warning about a sentence that is too long."""
     what = f"has {n_tokens:,} tokens, more than the {limit:,} that this model learned to read at once"
@@ -553,7 +608,7 @@ def join_text(text: SegmentedText, best: Sequence[Translation], *, alignment: bo
     """Return one translation of a text from one of each segment."""
     joined, spans = text.join([one.text for one in best])
     if not best:
-        return Translation(joined, *NO_RESULT, alignment=() if alignment else None)
+        return Translation(joined, *NO_RESULT, alignment=() if alignment else None, to=text.to)
     sentences = tuple(
         TranslatedSentence(
             segment.text,
@@ -581,7 +636,8 @@ def join_text(text: SegmentedText, best: Sequence[Translation], *, alignment: bo
     is_empty = [not one.text.strip() for one in best]
     empty = ("a sentence was translated to nothing",) if any(is_empty) and not all(is_empty) else ()
     has_links = alignment or any(one.alignment is not None for one in best)
-    return summarize(joined, best, sentences, links if has_links else None, (*text.warnings, *empty))
+    found = summarize(joined, best, sentences, links if has_links else None, (*text.warnings, *empty))
+    return replace(found, to=text.to)
 
 
 def join_document(text: SegmentedDocument, best: Sequence[Translation]) -> Translation:
@@ -592,9 +648,10 @@ def join_document(text: SegmentedDocument, best: Sequence[Translation]) -> Trans
         blocks.append(join_text(block, best[start:end], alignment=True))
         start = end
     rendered, notes = text.document.render([(block.text, block.alignment or ()) for block in blocks])
+    notes = [*text.warnings, *notes]
     sentences = tuple(chain.from_iterable(block.sentences for block in blocks))
     messages = dict.fromkeys(chain(*(block.warnings for block in blocks), notes))
-    return summarize(rendered, best, sentences, None, tuple(messages))
+    return replace(summarize(rendered, best, sentences, None, tuple(messages)), to=text.to)
 
 
 def summarize(

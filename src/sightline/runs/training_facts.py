@@ -119,6 +119,7 @@ MAX_COUNTED_TARGETS = 50_000
 def count_languages(examples: Examples) -> LanguageStatistics | None:
     """Return how often each token occurs in each target language of a multilingual translator.
 
+    Between two languages a source is in the other one, and counts too: sources may be in lower case, as people type.
     None for other models, where the sources have a tokenizer of their own, and where they are in other languages than
     the targets (English into German or French): then these statistics say nothing about an input.
     """
@@ -129,13 +130,20 @@ def count_languages(examples: Examples) -> LanguageStatistics | None:
     dataset = examples.train.dataset
     some = spread(numbers, MAX_COUNTED_TARGETS)
     tags = np.array([ids[0] for ids in dataset.sequences(some)])
-    counts = {}
+    of_targets, of_both = {}, {}
     for language in languages:
-        own = dataset.sequences(some[tags == tokenizers.source.special_id(tag_token(language))], column=1)
-        ids = np.concatenate(own) if own else np.zeros(0, dtype=np.int64)
-        counts[language] = np.bincount(ids, minlength=tokenizers.source.vocab_size)
-    found, few = collect_language_statistics(counts), spread(some, MAX_MEASURED_SOURCES)
-    sources = [ids[1:].tolist() for ids in dataset.sequences(few)]
-    targets = [ids.tolist() for ids in dataset.sequences(few, column=1)]
-    is_same = found.mean_information(sources) <= found.mean_information(targets) + MAX_SURPRISE
-    return found if is_same else None
+        is_target = tags == tokenizers.source.special_id(tag_token(language))
+        targets = dataset.sequences(some[is_target], column=1)
+        sources = [ids[1:] for ids in dataset.sequences(some[~is_target])] if len(languages) == 2 else []
+        of_targets[language] = count_tokens(targets, tokenizers.source.vocab_size)
+        of_both[language] = of_targets[language] + count_tokens(sources, tokenizers.source.vocab_size)
+    found, few = collect_language_statistics(of_targets), spread(some, MAX_MEASURED_SOURCES)
+    some_sources = [ids[1:].tolist() for ids in dataset.sequences(few)]
+    some_targets = [ids.tolist() for ids in dataset.sequences(few, column=1)]
+    is_same = found.mean_information(some_sources) <= found.mean_information(some_targets) + MAX_SURPRISE
+    return collect_language_statistics(of_both) if is_same else None
+
+
+def count_tokens(texts: Sequence[Int[ndarray, " n"]], vocab_size: int) -> Int[ndarray, " V"]:
+    """Return how often each token occurs."""
+    return np.bincount(np.concatenate(texts) if texts else np.zeros(0, dtype=np.int64), minlength=vocab_size)

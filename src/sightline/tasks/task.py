@@ -74,6 +74,10 @@ class GeneratedText:
     finish_reason: FinishReason
     confidence: float | None = None
     """How often one with a score like this was right on the validation set; null if that is not known."""
+    to: str | None = None
+    """The language of a translation; null for other texts, and for models that do not name their languages."""
+    warnings: list[str] = field(default_factory=list)
+    """What the user should know, such as sentences that were too long."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +337,14 @@ class Task:
     def confidence(self, found: Any) -> float | None:  # noqa: ARG002
         """Return how often a generated text with the score of this one was right; None if that is not known."""
         return None
+
+    def target_language(self, found: Any) -> str | None:  # noqa: ARG002
+        """Return the language of a generated text, if it is a translation and its language is known."""
+        return None
+
+    def warnings(self, found: Any) -> Sequence[str]:  # noqa: ARG002
+        """Return what the user should know of a generated text."""
+        return ()
 
     def create_job_group(self, pipeline: Any, given: Any, settings: "DecodingSettings", **options: Any) -> "JobGroup":
         """Create the jobs of generating the text for one input."""

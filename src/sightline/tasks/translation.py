@@ -108,6 +108,16 @@ class Translation(PairTask):
         share: float | None = found.confidence and found.confidence.share
         return share
 
+    def target_language(self, found: Any) -> str | None:
+        """Return the language that was given, or that the model chose."""
+        language: str | None = found.to
+        return language
+
+    def warnings(self, found: Any) -> Sequence[str]:
+        """Return what the user should know of a translation."""
+        notes: Sequence[str] = found.warnings
+        return notes
+
     def evaluate(self, pipeline: Any, examples: "EvaluationSet", options: EvaluationOptions) -> "Report":
         """Score translations by BLEU and chrF; a table may name the target language of each line."""
         from sightline.evaluation.translation import evaluate_translator

@@ -110,6 +110,27 @@ def test_detection_by_a_translator_of_several_languages():
     assert page.json()["detectedLanguage"] == found[0]
 
 
+def test_detection_is_that_of_the_translator_whose_languages_suit_the_text():
+    """One of few words in more languages, as the demo's, would find some language for anything."""
+    bundle = many_languages_bundle()
+
+    def knowing(**texts):
+        counts = {
+            name: np.bincount(bundle.tokenizer.encode(text), minlength=bundle.tokenizer.vocab_size)
+            for name, text in texts.items()
+        }
+        return Translator(
+            replace(bundle, training=replace(bundle.training, languages=collect_language_statistics(counts)))
+        )
+
+    dates = knowing(en="12 12 12", de="12. 12. 12.", fr="12/12/12 the cat")
+    words = knowing(en=20 * "the cat ", de=20 * "die Katze ")
+    app = service({"dates": dates, "words": words}, ServingSettings(port=0))
+    with standing(app) as server, asking(server.url) as client:
+        assert client.post("/detect", json={"q": "the cat"}).json()[0]["language"] == "en"
+        assert client.post("/detect", json={"q": "12/12"}).json()[0]["language"] == "fr"
+
+
 @pytest.fixture(scope="module")
 def both_ways():
     """A server with a model of each direction, which name their languages."""

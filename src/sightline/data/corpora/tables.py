@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -63,6 +63,8 @@ class Dialect:
     """The line of the header, for messages."""
     separator_line: str | None = None
     """Excel's first line, such as `sep=;`, which is no row."""
+    unsound_line: int | None = None
+    """The first line with a quote out of place, if that is why quotes are text."""
 
     def describe(self) -> str:
         """Return the dialect in a few words."""
@@ -72,7 +74,10 @@ class Dialect:
             shown = ", ".join(name[:30] for name in self.header[:6]) + (", …" if len(self.header) > 6 else "")
             header = f"header line: {shown}"
         delimiter = names[0] if names else repr(self.delimiter)
-        return f"{delimiter}-separated, {'quoted' if self.quoting else 'not quoted'}, {header}"
+        quoting = "quoted" if self.quoting else "not quoted"
+        if self.unsound_line is not None:
+            quoting += f" (line {self.unsound_line} has a quote out of place)"
+        return f"{delimiter}-separated, {quoting}, {header}"
 
 
 class TableRow(NamedTuple):
@@ -251,13 +256,15 @@ def detect_dialect_of(path: Path, state: tuple[int, int], table: TableSettings, 
     has_header = bool(table.columns) and not table.numbered if table.header is None else table.header
     if table.header is None and csv and not has_header:
         has_header = looks_like_header(cells, table)
+    unsound_line = find_unsound_line(lines, delimiter, path) if csv and table.quoting is None and not quoting else None
+    dialect = Dialect(delimiter, quoting, separator_line=separator_line, unsound_line=unsound_line)
     if not has_header:
-        return Dialect(delimiter, quoting, separator_line=separator_line)
+        return dialect
     header = first_row(rows)
     if header is None:
         raise InputError(f"{Location(path, 1)}: the header line cannot be read")
     names = tuple(name.strip() for name in header.cells)
-    return Dialect(delimiter, quoting, names, header.line, separator_line)
+    return replace(dialect, header=names, header_line=header.line)
 
 
 SEPARATOR_LINE = re.compile(r'"?sep=[^\w" ]"? *', re.IGNORECASE)
@@ -285,27 +292,66 @@ def sample_rows(lines: list[Line], dialect: Dialect, path: Path) -> list[TableRo
     return rows
 
 
-def detect_delimiter(lines: list[Line], table: TableSettings, path: Path) -> str:
-    """Return the delimiter that splits most rows into the same number of columns, two or more."""
+MAX_RESTARTS = 5
+"""Quotes out of place after which rows over several lines are still looked for: each looks at the lines anew."""
 
-    def fit(delimiter: str) -> tuple[float, bool]:
-        # A quote that is out of place under this delimiter ends the rows: those after it count against it.
-        rows = sample_rows(lines, Dialect(delimiter, quoting=table.quoting is not False), path)
-        numbers = Counter(len(row.cells) for row in rows if row.text.strip())
-        n_lines = sum(row.text.count("\n") + 1 for row in rows)
-        columns, count = max(numbers.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
+
+def sound_rows(lines: list[Line], dialect: Dialect, path: Path) -> list[TableRow]:
+    """Return the rows of a sample but for those with a quote out of place."""
+    readable = [line for line in lines if line.text is not None]
+    rows: list[TableRow] = []
+    at = 0
+    for _ in range(MAX_RESTARTS):
+        found = sample_rows(readable[at:], dialect, path)
+        rows += found
+        at += count_lines(found) + 1  # beyond the line in which the unsound row begins
+    return rows + [row for line in readable[at:] for row in sample_rows([line], dialect, path)]
+
+
+def find_unsound_line(lines: list[Line], delimiter: str, path: Path) -> int | None:
+    """Return the first line in which a row with a quote out of place begins."""
+    readable = [line for line in lines if line.text is not None]
+    n_lines = count_lines(sample_rows(readable, Dialect(delimiter, quoting=True), path))
+    return readable[n_lines].number if n_lines < len(readable) else None
+
+
+def count_lines(rows: list[TableRow]) -> int:
+    """Return how many lines rows have together."""
+    return sum(row.text.count("\n") + 1 for row in rows)
+
+
+def detect_delimiter(lines: list[Line], table: TableSettings, path: Path) -> str:
+    """Return the delimiter that splits most rows into the same number of columns, two or more.
+
+    A row with a quote out of place counts against it. Only if no other rows are left, quotes are text.
+    """
+
+    def fit(delimiter: str, *, quoting: bool) -> tuple[float, bool]:
+        rows = sound_rows(lines, Dialect(delimiter, quoting), path)
+        columns, count = count_common_columns(rows)
         if columns < 2:
             return (0.0, False)
-        return (count / numbers.total() * n_lines / len(lines), columns == len(table.columns or table.fields))
+        share = count / sum(bool(row.text.strip()) for row in rows) * count_lines(rows) / len(lines)
+        return (share, columns == len(table.columns or table.fields))
 
-    return max(DELIMITERS.values(), key=fit)  # the first of the best
+    fits = {mark: fit(mark, quoting=table.quoting is not False) for mark in DELIMITERS.values()}
+    if not any(share for share, _ in fits.values()):
+        fits = {mark: fit(mark, quoting=False) for mark in DELIMITERS.values()}
+    return max(fits, key=lambda mark: fits[mark])  # the first of the best
+
+
+def count_common_columns(rows: list[TableRow]) -> tuple[int, int]:
+    """Return the number of columns that most rows have, and how many have it."""
+    numbers = Counter(len(row.cells) for row in rows if row.text.strip())
+    return max(numbers.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
 
 
 def detect_quoting(lines: list[Line], delimiter: str, path: Path, *, csv: bool) -> bool:
     """Return whether quotes are no text: in a CSV if that can be, in a TSV only if it is beyond doubt."""
     if not csv:
         return is_surely_quoted(lines, delimiter, path)
-    return may_be_quoted(lines, delimiter, path) or is_mostly_quoted(lines, delimiter, path)
+    ways = (may_be_quoted, is_mostly_quoted, needs_quotes)
+    return any(is_quoted(lines, delimiter, path) for is_quoted in ways)
 
 
 MIN_CUT_SAMPLE = 100
@@ -343,6 +389,28 @@ def is_mostly_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
     return n_quoted + n_odd >= MIN_QUOTED * n_lines
 
 
+def needs_quotes(lines: list[Line], delimiter: str, path: Path) -> bool:
+    """Return whether more rows have quotes that they need than have quotes out of place: these are mistakes."""
+    rows = sound_rows(lines, Dialect(delimiter, quoting=True), path)
+    columns, _ = count_common_columns(rows)
+    n_needed = sum(
+        len(row.cells) == columns
+        and not is_several_rows(row, delimiter)
+        and any(
+            quoted and is_special(cell, delimiter)
+            for cell, quoted in zip(row.cells, mark_quoted(row, delimiter), strict=True)
+        )
+        for row in rows
+    )
+    n_unsound = sum(line.text is not None for line in lines) - count_lines(rows)
+    return n_needed > n_unsound
+
+
+def is_special(cell: str, delimiter: str) -> bool:
+    """Return whether a cell must be quoted: it holds a quote, a delimiter or a line break."""
+    return any(mark in cell for mark in ('"', delimiter, "\n"))
+
+
 def has_only_quoted(row: TableRow, delimiter: str) -> bool:
     """Return whether all cells of a row are quoted but for numbers, and one is."""
     marks = mark_quoted(row, delimiter)
@@ -369,7 +437,7 @@ def is_surely_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
     ]
     if any('"' in cell for _, cell, quoted in cells if not quoted):
         return False
-    if all(any(mark in cell for mark in ('"', delimiter, "\n")) for _, cell, quoted in cells if quoted):
+    if all(is_special(cell, delimiter) for _, cell, quoted in cells if quoted):
         return any(quoted for *_, quoted in cells)
     never_plain = {column for column, *_ in cells} - {column for column, cell, quoted in cells if cell and not quoted}
     return len(rows) > 1 and any(quoted and column in never_plain for column, _, quoted in cells)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -9,7 +10,7 @@ from starlette.requests import Request
 
 from sightline.bundle.language_statistics import MAX_DETECTED_LENGTH
 from sightline.decoding.settings import DecodingSettings
-from sightline.serving.api.submit import NO_MODEL, Submitter
+from sightline.serving.api.submit import NO_MODEL, Submitter, run_off_loop
 from sightline.serving.http.app import charge
 from sightline.serving.http.problem import Problem
 from sightline.serving.http.routing import Body, Router, accepts_form
@@ -96,7 +97,9 @@ def router(submitter: Submitter) -> Router:
         )
         found = await submitter.generate_groups(request, model, groups)
         detected = [
-            best_guess(model.detect_language(text, markup=body.format)) for text in texts if body.source == AUTO
+            best_guess(await run_off_loop(partial(model.detect_language, markup=body.format), text))
+            for text in texts
+            if body.source == AUTO
         ]
         return build_response(found, detected, is_single=isinstance(body.q, str), alternatives=bool(body.alternatives))
 
@@ -202,7 +205,10 @@ def build_response(
 
 
 async def detect_language(submitter: Submitter, request: Request, text: str) -> dict[str, float]:
-    """Return the probability of each language, by the classifier or else the translator that knows the most."""
+    """Return the probability of each language, by a classifier or else the translator whose languages suit the text.
+
+    A translator of few phrases in many languages finds every other text unlikely in all of them.
+    """
     classifiers, translators = find_detectors(submitter.models.models.values())
     if classifiers:
         classifier = classifiers[0]
@@ -211,9 +217,8 @@ async def detect_language(submitter: Submitter, request: Request, text: str) -> 
         probabilities: dict[str, float] = found.probabilities
         return probabilities
     if translators:
-        translator = max(translators, key=lambda one: len(one.languages))
-        charge(request, len(translator.tokenizer.encode(text[:MAX_DETECTED_LENGTH])))
-        return translator.detect_language(text)
+        charge(request, sum(len(one.tokenizer.encode(text[:MAX_DETECTED_LENGTH])) for one in translators))
+        return min(translators, key=lambda one: one.bits_per_character(text)).detect_language(text)
     raise Problem(
         404,
         "no model of this server detects languages: serve a translator into several languages, such as en-de, or a "

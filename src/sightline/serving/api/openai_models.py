@@ -55,7 +55,9 @@ class ModelCard(BaseModel):
     parameters: int
     max_length: int | None = Field(description="Maximum length in tokens; null if the model has none.")
     languages: list[str] = Field(description="Target languages, if the model has several.")
-    chooses_target: bool = Field(description="Whether the target language may be left out: the model detects it.")
+    chooses_target: bool = Field(
+        description="Whether /tasks/translation may be asked without the target language: the other of two."
+    )
     source_language: str | None = Field(description="Language of its sources, if it translates in one direction.")
     target_language: str | None = Field(description="Language of its targets, if it translates in one direction.")
     about: About = Field(description="What the model does and was trained on.")

@@ -84,6 +84,8 @@ async def generate(
                 one.log_probability,
                 one.finish_reason,
                 task.confidence(one),
+                task.target_language(one),
+                list(task.warnings(one)),
             )
             for one in several
         ]
