@@ -216,11 +216,13 @@ def make_model(data: Path, runs: Path, *, minutes: float | None) -> None:
     cast("torch.nn.Module", trained.model).half()
     spent = (f"{one['step']:,} updates in {one['seconds'] / 60:.0f} minutes" for one in stages)
     training = (
-        f"`make builtin-models`, the recipe `{NAME}` twice: {' and, with everyday phrases, '.join(spent)}, "
-        "on two cores. The weights are stored in half precision."
+        f"`make builtin-models{f' MINUTES={minutes:g}' if minutes else ''}`, the recipe `{NAME}` twice: "
+        f"{' and, with everyday phrases, '.join(spent)}, on two cores. The weights are those after update "
+        f"{trained.training.step:,} of the second time, the best on the validation set, in half precision."
     )
     sections = {
-        "Task": "Translates sentences between English and German. The direction follows from the text, or from `--to`.",
+        "Task": "Translates sentences between English and German. The direction follows from the text, or from `--to`: "
+        "each text is in the other language. Of a sentence that is in the target language already nothing good comes out.",
         "Limits": LIMITS,
         "Data": ATTRIBUTION,
         "Training": training,
