@@ -222,7 +222,8 @@ def make_model(data: Path, runs: Path, *, minutes: float | None) -> None:
     )
     sections = {
         "Task": "Translates sentences between English and German. The direction follows from the text, or from `--to`: "
-        "each text is in the other language. Of a sentence that is in the target language already nothing good comes out.",
+        "each text is in the other language. Of a sentence that is in the target language already nothing good comes "
+        "out.",
         "Limits": LIMITS,
         "Data": ATTRIBUTION,
         "Training": training,

@@ -97,7 +97,7 @@ def test_it_does_not_stand_in_for_what_has_its_name(what, tmp_path, monkeypatch)
 def test_without_built_in_models_none_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sightline.bundle.folder.list_builtin_models", tuple)
-    with pytest.raises(ModelFileError, match="^en-dee: no such model folder$"):
+    with pytest.raises(ModelFileError, match=r"^en-dee: no such model folder$"):
         bundle.load("en-dee")
 
 
