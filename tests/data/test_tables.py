@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightline.data.corpora import tables
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.files import Counts
 from sightline.data.corpora.records import PAIR_AND_LABEL, SOURCE_AND_TARGET, TEXT, TEXT_AND_LABEL
@@ -194,6 +195,73 @@ def test_a_small_or_numbered_csv_of_quoted_cells_stays_quoted(tmp_path, good, ba
 def test_quotes_of_a_csv_that_are_mostly_text_stay_text(tmp_path):
     rows = [('"Hello" she said', '"Hallo" sagte sie'), ("Bye", "Tschüs"), ("One", "Eins")] * 5
     assert read(write(tmp_path / "a.csv", "".join(f"{a},{b}\n" for a, b in rows))) == rows
+
+
+SOUND = [("Hello, you.", "Hallo, du."), ("Bye", "Tschüs"), ("One, two", "Eins, zwei")]
+OUT_OF_PLACE = [('"Hi" he said', "Er sagte hallo"), ("a", '"Hi" he said'), ('"Hi he said', "Er sagte"), ('"', "x")]
+
+
+@pytest.mark.parametrize("rows", [SOUND, []])
+@pytest.mark.parametrize("first", [('He said "hi"', "Er sagte hallo"), ('5" screen', "5-Zoll"), *OUT_OF_PLACE])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_quote_out_of_place_in_the_first_line_does_not_hide_the_delimiter(tmp_path, delimiter, first, rows):
+    path = write(tmp_path / "a.csv", "".join(f"{a}{delimiter}{b}\n" for a, b in [first, *rows]))
+    assert read(path) == [first, *rows]
+
+
+def test_the_line_that_makes_quotes_text_is_said(tmp_path):
+    path = write(tmp_path / "a.csv", 'Bye;Tschüs\n\n"Hi" he said;Er sagte hallo\nOne;Eins\n')
+    corpus = Corpus(DataSettings(train=str(path)), SOURCE_AND_TARGET)
+    assert corpus.describe_tables() == [
+        "a.csv: semicolon-separated, not quoted (line 3 has a quote out of place), no header line"
+    ]
+    told = Corpus(DataSettings(train=str(path), quoting=False), SOURCE_AND_TARGET)
+    assert told.describe_tables() == ["a.csv: semicolon-separated, not quoted, no header line"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_quote_out_of_place_in_the_first_line_is_refused_where_other_cells_need_theirs(tmp_path, delimiter):
+    rows = ['"Hi" he said{0}hallo', '"Yes{0} you"{0}"Ja{0} du"', '"two\nlines"{0}"zwei\nZeilen"', "Bye{0}Ciao"]
+    path = write(tmp_path / "a.csv", "".join(f"{row}\n" for row in rows).format(delimiter))
+    with pytest.raises(
+        InputError, match=r"a\.csv:1: a quoted cell is followed by ' he said.*set data\.quoting to false"
+    ):
+        read(path)
+    path.write_text(path.read_text().replace('"Hi" he said', "Hi"))
+    yes = (f"Yes{delimiter} you", f"Ja{delimiter} du")
+    assert read(path) == [("Hi", "hallo"), yes, ("two\nlines", "zwei\nZeilen"), ("Bye", "Ciao")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_csv_whose_quotes_are_all_out_of_place_is_refused_for_them_and_not_for_its_columns(tmp_path, delimiter):
+    path = write(tmp_path / "a.csv", f'"x \\"y\\" z"{delimiter}"g"\n' * 9)
+    with pytest.raises(InputError, match="a quoted cell is followed by 'y"):
+        read(path)
+
+
+@pytest.mark.parametrize("line", ['a";"b', '"', '"a', '"a"b;"', '""";"'])
+def test_twice_the_lines_with_quotes_out_of_place_are_read_in_twice_the_steps(tmp_path, monkeypatch, line):
+    """A row that goes on over all lines must not be looked for from each of them."""
+    n_read = 0
+    original = tables.read_quoted_row
+
+    def read_counted(number, text, following, *rest):
+        def count():
+            nonlocal n_read
+            for one in following:
+                n_read += 1
+                yield one
+
+        return original(number, text, count(), *rest)
+
+    monkeypatch.setattr(tables, "read_quoted_row", read_counted)
+    found = []
+    for n_lines in (200, 400):
+        n_read = 0
+        path = write(tmp_path / f"{n_lines}.csv", f"{line}\n" * n_lines + '"x" y;z\n')
+        tables.detect_dialect(path, tables.TableSettings(("source", "target")), csv=True)
+        found.append(n_read)
+    assert found[1] <= 2.1 * found[0]
 
 
 @pytest.mark.parametrize("options", [{}, {"columns": ("source", "target")}, {"header": True}])

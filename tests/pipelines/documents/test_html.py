@@ -41,7 +41,8 @@ SOUP = st.lists(
     st.sampled_from(
         ["<b>", "</b>", "<i>", "</i>", "<p>", "</p>", "<br/>", "<", ">", "&", "&amp;", "a", " b ", "<a href='", "'",
          '"',
-         "<!--", "-->", "<script>", "</script>", "<code>", "</code>", "<!DOCTYPE html>", "<?x", "<![CDATA[", "</", "\n"]
+         "<!--", "-->", "<script>", "</script>", "<code>", "</code>", "<!DOCTYPE html>", "<?x", "<![CDATA[", "</", "\n",
+         "{{", "}}", "{%", "%}", "<%", "%>", "{{ x }}"]
     ),
     max_size=16,
 ).map("".join)  # fmt: skip
@@ -92,6 +93,31 @@ def test_tags_of_tag_soup_stay(translator, soup):
     assert Tags(translate(soup, "html", translator)).found == Tags(soup).found
 
 
+TEMPLATES = st.sampled_from(
+    ["{{ a }}", "{{{b}}}", "{{ a > b }}", "{{ c|default:'<i>d</i>' }}", '{{ "&amp;"\n }}', "{# one two #}", "<%= x %>",
+     "${a.b}", "{% if x < y %}", "{% else %}", "{%- endif -%}", "<% end %>", "{{#each a}}", "{{/each}}", "{{ if .x }}"]
+)  # fmt: skip
+TEMPLATE = re.compile(r"\{\{\{b\}\}\}|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|<%.*?%>|\$\{.*?\}", re.DOTALL)
+STATEMENT = re.compile(r"\{%|<% |\{\{(?:[#/]| if)")
+TEMPLATE_PAGE = st.lists(
+    st.one_of(
+        TEMPLATES, wrap(INLINE, TEMPLATES), PHRASE, st.sampled_from(["<p>", "</p>", '<a href="{{ a }}">', "</a>"])
+    ),
+    max_size=10,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("translator", TRANSLATORS.values(), ids=TRANSLATORS)
+@given(page=TEMPLATE_PAGE)
+@settings(max_examples=50)
+def test_templates_of_any_page_stay_once_and_statements_in_order(translator, page):
+    translated = translate(page, "html", translator)
+    before, after = TEMPLATE.findall(page), TEMPLATE.findall(translated)
+    assert Counter(after) == Counter(before)
+    assert list(filter(STATEMENT.match, after)) == list(filter(STATEMENT.match, before))
+    assert Tags(translated).found == Tags(page).found
+
+
 @given(soup=SOUP)
 def test_parts_of_a_document_are_its_source(soup):
     parts = read_document(soup, "html").parts
@@ -136,6 +162,48 @@ def test_inline_tag_is_on_the_words_aligned_to_what_it_stood_on(words, data):
 )
 def test_page_is_translated_with_its_tags(source, translated):
     assert translate(source, "html") == translated
+
+
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        ("<p>Dear {{ name }}, hello</p>", "<p>HELLO DEAR {{ name }},</p>"),
+        ("<p>one <b>{{ a | upper }} two</b></p>", "<p><b>{{ a | upper }} TWO</b> ONE</p>"),
+        ("<p>{{ a }}</p>", "<p>{{ a }}</p>"),
+        ("<p>one two{# a b #}</p>", "<p>TWO ONE{# a b #}</p>"),
+        ("one {% if a %}two three{% else %}four{% endif %}.", "ONE {% if a %}THREE TWO{% else %}FOUR{% endif %}."),
+        ("{% if a %}<b>one two</b>{% endif %}", "{% if a %}<b>TWO ONE</b>{% endif %}"),
+        ("<b>one two {% x y %} three</b>", "<b>TWO ONE {% x y %} THREE</b>"),
+        ("<% if a < b && c > d %>one two<% end %>", "<% if a < b && c > d %>TWO ONE<% end %>"),
+        ("one <%= a -%> two", "TWO ONE <%= a -%>"),
+        ("{{#if a}}one two{{else}}three{{/if}} {{{ b c }}}", "{{#if a}}TWO ONE{{else}}THREE{{/if}} {{{ b c }}}"),
+        ("{{ range .a }}one two{{- end }}", "{{ range .a }}TWO ONE{{- end }}"),
+        ("one two {{ a(b &amp; c) }}", "TWO ONE {{ a(b &amp; c) }}"),
+        ("one {{\n a\n}} two", "TWO ONE {{\n a\n}}"),
+        ("""{% t "one <b>two</b>" %} three four""", """{% t "one <b>two</b>" %} FOUR THREE"""),
+        ("<a {% if a > b %}class=c{% endif %}>one two</a>", "<a {% if a > b %}class=c{% endif %}>TWO ONE</a>"),
+        ("<{{ tag }}>one two</{{ tag }}>", "<{{ tag }}>TWO ONE</{{ tag }}>"),
+        ('<a href="{{ a }}">one two</a>', '<a href="{{ a }}">TWO ONE</a>'),
+        ("one {{ a }}{{ b }} two", "TWO ONE {{ a }}{{ b }}"),
+        ("one {{a}}% &{{ b\n}}; two", "TWO &amp;{{ b\n}}; ONE {{a}}%"),
+        ("one ${a.b} two", "TWO ONE ${a.b}"),
+        ("one {{ <b>two</b> }} three", "THREE }} <b>TWO</b> {{ ONE"),
+        ("one {{ two <!-- }} --> three", "THREE TWO <!-- }} --> {{ ONE"),
+        ("<!-- {{ --> one two }}", "<!-- {{ -->}} TWO ONE"),
+        ("one {{ two", "TWO {{ ONE"),
+    ],
+)  # fmt: skip
+def test_templates_of_a_page_stay(source, translated):
+    assert translate(source, "html") == translated
+
+
+@pytest.mark.parametrize("piece", ["{{", "{% ", "<%", "${", "{{ <b>", '{{ "', "{{ x }} ", "{% x %}"])
+def test_hostile_repetition_of_templates_is_read_without_loss(piece):
+    source = piece * 3_000 + " x"
+    parts = read_document(source, "html").parts
+    assert (
+        "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == source
+    )
 
 
 def test_depth_and_number_of_tags_are_no_danger():

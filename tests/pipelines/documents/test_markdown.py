@@ -1,5 +1,6 @@
 """Markdown: the same markup and lines, checked by markdown-it, for made-up documents and the project's own."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -122,6 +123,15 @@ def test_our_own_documents_keep_their_markup_and_lines(path):
         ("> [!NOTE]\n> one two", "> [!NOTE]\n> TWO ONE"),
         ("> [!tip]- one two\n> three four", "> [!tip]- TWO ONE\n> FOUR THREE"),
         ("so $x_1 + y$ is $z$", "IS SO $x_1 + y$ $z$"),
+        ("so ${a}_i$ is ${b}$", "IS SO ${a}_i$ ${b}$"),
+        ("one ${a}x${b} two", "TWO ${a}X${b} ONE"),
+        ("costs ${a} and ${b.c} now", "NOW AND ${b.c} COSTS ${a}"),
+        ("dear <%= a %>, {{{ b }}} one", "ONE DEAR <%= a %>, {{{ b }}}"),
+        ("<% if x %>\none two\n<% end %>", "<% if x %>\nTWO ONE\n<% end %>"),
+        (
+            "<div>\n{% if x %}\n<b>Dear</b> {{ name }},\n{% endif %}\n</div>",
+            "<div>\n{% if x %}\n<b>DEAR</b> {{ name }},\n{% endif %}\n</div>",
+        ),
         ("so $`a*b*c`$ is $$d*e*f$$", "IS SO $`a*b*c`$ $$d*e*f$$"),
         ("one two\n$$\nx y\n$$\nthree four", "TWO ONE\n$$\nx y\n$$\nFOUR THREE"),
         ("$5 and $6", "$6 AND $5"),
@@ -129,6 +139,7 @@ def test_our_own_documents_keep_their_markup_and_lines(path):
         ("one {{ a * b * c }} two", "TWO ONE {{ a * b * c }}"),
         ("{% if x %}\none two\n{% endif %}", "{% if x %}\nTWO ONE\n{% endif %}"),
         ("# one two {#my-id}", "# TWO ONE {#my-id}"),
+        ("# one two $x${#my-id}", "# TWO ONE $x$ {#my-id}"),
         (":smile: one two", ":smile: TWO ONE"),
         ("at 10:30:45 a::b::c", "A::B::C 10:30:45 AT"),
         ("::: note\none two\n:::", "::: note\nTWO ONE\n:::"),
@@ -142,7 +153,47 @@ def test_document_is_translated_with_its_markup(source, translated):
     assert translate(source, "markdown") == translated
 
 
-@pytest.mark.parametrize("piece", ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www."])
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        ("[^1]: one two\n\n    three four\n    five\n\n    six seven\n\neight nine\n",
+         "[^1]: TWO ONE\n\n    FIVE FOUR\n    THREE\n\n    SEVEN SIX\n\nNINE EIGHT\n"),
+        ("[^1]: one two\n\n        a code\n\n    three four\n", "[^1]: TWO ONE\n\n        a code\n\n    FOUR THREE\n"),
+        ("[^1]: one two\n\n\tthree four\n\n\t\ta code\n", "[^1]: TWO ONE\n\n\tFOUR THREE\n\n\t\ta code\n"),
+        ("[^1]: one two\n\n    ```\n    a code\n    ```\n", "[^1]: TWO ONE\n\n    ```\n    a code\n    ```\n"),
+        ("[^1]:\n    one two\n[^b]:\n\n    three four\n", "[^1]:\n    TWO ONE\n[^b]:\n\n    FOUR THREE\n"),
+        ("[^1]: one two\nthree fo\n\n    four five\n", "[^1]: FO THREE\nTWO ONE\n\n    FIVE FOUR\n"),
+        ("[^1]: - one two\n    - three four\n", "[^1]: - TWO ONE\n    - FOUR THREE\n"),
+        ("[^1]: one\n\n    | a b | c |\n    |---|---|\n", "[^1]: ONE\n\n    | B A | C |\n    |---|---|\n"),
+        ("[^note]: <div>one two</div>\n", "[^note]: <div>TWO ONE</div>\n"),
+        ("[^1]: [^2]: one two\n\n        three four\n", "[^1]: [^2]: TWO ONE\n\n        FOUR THREE\n"),
+        ("> one two\n[^1]: three four\n\n    five six\n", "> TWO ONE\n[^1]: FOUR THREE\n\n    SIX FIVE\n"),
+        ("> [^1]: one two\n>\n>     three four\n>\n>         a code\n",
+         "> [^1]: TWO ONE\n>\n>     FOUR THREE\n>\n>         a code\n"),
+        ("- one two\n\n  [^1]: three four\n\n      five six\n\n          a code\n",
+         "- TWO ONE\n\n  [^1]: FOUR THREE\n\n      SIX FIVE\n\n          a code\n"),
+        ("one two\n\n    [^1]: a code\n", "TWO ONE\n\n    [^1]: a code\n"),
+        ("[^1]:     one two\n\n    see [ref]\n\n[ref]: /x\n", "[^1]:     TWO ONE\n\n    SEE [ref]\n\n[ref]: /x\n"),
+    ],
+)  # fmt: skip
+def test_all_paragraphs_of_a_footnote_are_translated(source, translated):
+    assert translate(source, "markdown") == translated
+    assert translate(source.replace("\n", "\r\n"), "markdown") == translated.replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("translator", TRANSLATORS.values(), ids=TRANSLATORS)
+@given(source=st.lists(BLOCK, min_size=1, max_size=3).map("\n\n".join))
+@settings(max_examples=40)
+def test_footnote_is_translated_as_what_it_holds(translator, source):
+    """Its content stands four columns to the right."""
+    indented = re.sub("^(?=.)", "    ", source, flags=re.MULTILINE)
+    expected = re.sub("^(?=.)", "    ", translate(source, "markdown", translator), flags=re.MULTILINE)
+    assert translate(f"[^1]:\n\n{indented}", "markdown", translator) == f"[^1]:\n\n{expected}"
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www.", "[^1]: ", "[^1]:\n", "<% ", "{{ ", "${"]
+)
 def test_hostile_repetition_is_read_without_loss(piece):
     """What is repeated would take forever if each were looked for up to the end."""
     source = piece * 3_000 + " x"

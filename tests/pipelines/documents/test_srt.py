@@ -105,3 +105,93 @@ def test_empty_subtitles_stay_empty(source):
 def test_sentence_does_not_run_over_a_pause(start, texts):
     source = f"1\n{TIMES}\nOne two\n\n2\n{start} --> 01:00:06,000\nthree.\n"
     assert read_document(source, "srt").texts == texts
+
+
+WEBVTT = """WEBVTT - The title of this file
+Kind: captions
+
+STYLE
+::cue(b) { color: red }
+
+REGION
+id:fred
+width:40%
+
+NOTE One note
+of two lines
+
+the first cue
+00:01.000 --> 00:02.000 align:start position:10%
+<v Fred>One <c.loud>two</c> three.
+
+NOTE Another note
+
+2
+00:02.000 --> 00:03.000 region:fred
+- Four five.
+- Six seven.
+
+NOTE
+
+a name: two
+01:00:03.000 --> 01:00:04.000
+One <00:03.500>two.
+"""
+TRANSLATED = (
+    WEBVTT.replace("One <c.loud>two</c> three.", "THREE. <c.loud>TWO</c> ONE")
+    .replace("Four five.", "FIVE. FOUR")
+    .replace("Six seven.", "SEVEN. SIX")
+    .replace("One <00:03.500>two.", "<00:03.500>TWO. ONE")
+)
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_only_the_texts_of_webvtt_are_translated(start, end):
+    source, translated = (start + text.replace("\n", end) for text in (WEBVTT, TRANSLATED))
+    assert translate(source, "srt") == translated
+
+
+@pytest.mark.parametrize("start", ["WEBVTTX", "A WEBVTT", "webvtt"])
+def test_only_the_first_line_makes_a_file_webvtt(start):
+    source = f"{start}\n\n1\n{TIMES}\nOne.\n\nTwo.\n\n2\n{TIMES}\nThree.\n"
+    assert read_document(source, "srt").texts == ["One. Two.", "Three."]
+
+
+def test_sentence_over_two_cues_of_webvtt_leaves_what_is_between_them():
+    between = "\n\nNOTE 1 --> 2\n\nthe second\n00:02.000 --> 00:03.000 align:end\n"
+    document = read_document(f"WEBVTT\n\n00:01.000 --> 00:02.000\nThis is a long{between}sentence.\n", "srt")
+    assert document.texts == ["This is a long sentence."]
+    rendered, notes = document.render([("Das ist ein langer Satz.", [])])
+    assert rendered == f"WEBVTT\n\n00:01.000 --> 00:02.000\nDas ist ein{between}langer Satz.\n"
+    assert not notes
+
+
+def test_times_within_a_cue_stay_in_order():
+    source = "WEBVTT\n\n00:01.000 --> 00:04.000\nOne <00:02.000>two <00:03.000><i>three</i>.\n"
+    found = translate(source, "srt")
+    assert found == "WEBVTT\n\n00:01.000 --> 00:04.000\n<00:02.000><i>THREE</i>. <00:03.000>TWO ONE\n"
+
+
+@pytest.mark.parametrize("source", ["WEBVTT", "WEBVTT\n\nNOTE Nothing is said.\n", "\ufeffWEBVTT\r\n"])
+def test_webvtt_without_cues_stays(source):
+    assert translate(source, "srt") == source
+
+
+@given(
+    cues=CUES.filter(bool),
+    names=st.lists(st.sampled_from(["", "a name\n", "7\n", "NOTE one two\n\n"]), min_size=5, max_size=5),
+)
+@settings(max_examples=40)
+def test_texts_of_webvtt_are_those_of_the_same_subtitles(cues, names):
+    plain = write(cues)
+    body = re.sub(r"(?m)^(\d)\n(?=\d\d:)", lambda match: names[int(match[1]) - 1], plain)
+    assert read_document(f"WEBVTT\n\n{body}", "srt").texts == read_document(plain, "srt").texts
+
+
+@given(st.text(st.sampled_from("1:0,->\n\r ab<i/>{}\\"), max_size=40))
+def test_parts_of_webvtt_are_their_source(soup):
+    source = f"WEBVTT\n{soup}\n{TIMES}\n{soup}\n{TIMES}\n{soup}"
+    parts = read_document(source, "srt").parts
+    found = "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts)
+    assert found == source

@@ -323,16 +323,15 @@ def count_lines(rows: list[TableRow]) -> int:
 def detect_delimiter(lines: list[Line], table: TableSettings, path: Path) -> str:
     """Return the delimiter that splits most rows into the same number of columns, two or more.
 
-    A row with a quote out of place counts against it. Only if no other rows are left, quotes are text.
+    A row with a quote out of place counts against it; if no delimiter is left, quotes are taken for text.
     """
 
     def fit(delimiter: str, *, quoting: bool) -> tuple[float, bool]:
         rows = sound_rows(lines, Dialect(delimiter, quoting), path)
-        columns, count = count_common_columns(rows)
+        columns, share = find_common_columns(rows)
         if columns < 2:
             return (0.0, False)
-        share = count / sum(bool(row.text.strip()) for row in rows) * count_lines(rows) / len(lines)
-        return (share, columns == len(table.columns or table.fields))
+        return (share * count_lines(rows) / len(lines), columns == len(table.columns or table.fields))
 
     fits = {mark: fit(mark, quoting=table.quoting is not False) for mark in DELIMITERS.values()}
     if not any(share for share, _ in fits.values()):
@@ -340,10 +339,11 @@ def detect_delimiter(lines: list[Line], table: TableSettings, path: Path) -> str
     return max(fits, key=lambda mark: fits[mark])  # the first of the best
 
 
-def count_common_columns(rows: list[TableRow]) -> tuple[int, int]:
-    """Return the number of columns that most rows have, and how many have it."""
+def find_common_columns(rows: list[TableRow]) -> tuple[int, float]:
+    """Return the number of columns that most rows have, and their share."""
     numbers = Counter(len(row.cells) for row in rows if row.text.strip())
-    return max(numbers.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
+    columns, count = max(numbers.items(), key=lambda item: (item[1], item[0]), default=(1, 0))
+    return columns, count / max(1, numbers.total())
 
 
 def detect_quoting(lines: list[Line], delimiter: str, path: Path, *, csv: bool) -> bool:
@@ -392,7 +392,7 @@ def is_mostly_quoted(lines: list[Line], delimiter: str, path: Path) -> bool:
 def needs_quotes(lines: list[Line], delimiter: str, path: Path) -> bool:
     """Return whether more rows have quotes that they need than have quotes out of place: these are mistakes."""
     rows = sound_rows(lines, Dialect(delimiter, quoting=True), path)
-    columns, _ = count_common_columns(rows)
+    columns, _ = find_common_columns(rows)
     n_needed = sum(
         len(row.cells) == columns
         and not is_several_rows(row, delimiter)

@@ -20,6 +20,11 @@ ADDRESS = re.compile(
     r"|(?<![\w.])www\.[^\s<>\"]*\w|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
 )
 """Addresses of pages and e-mail, which are not translated."""
+TEMPLATE = re.compile(
+    r"\{\{.{1,300}?\}\}\}?|\{%.{1,300}?%\}|\{#.{1,300}?#\}"  # {{ name }}, {{{ name }}}, {% if %}, {# note #}
+    r"|<%.{1,300}?%>|\$\{[a-zA-Z_][\w.]{0,100}\}"  # <%= name %>, ${name}
+)
+"""What template engines replace. The lengths bound the time that beginnings without an end take."""
 SPACE = re.compile(r"[ \t\n\r\f\v]+")
 MAX_DEPTH = 32
 """Elements within each other; deeper ones end a block."""

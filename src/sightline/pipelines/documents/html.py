@@ -1,7 +1,8 @@
 """HTML: text between block tags is translated; scripts, code, addresses, attributes, comments and the rest stay.
 
 The parser of the standard library tells tags from text, also in pages that are not well-formed; every character that
-is not text to translate is written as it was.
+is not text to translate is written as it was. So is a template: what it prints moves with the words it stood next to,
+and a statement, such as `{% if %}`, ends a text, so that statements keep their order.
 """
 
 import html
@@ -13,6 +14,7 @@ from typing import Literal
 
 from sightline.data.sentences import words
 from sightline.pipelines.documents.blocks import (
+    TEMPLATE,
     Block,
     Document,
     Inline,
@@ -37,6 +39,14 @@ ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);?")
 TAG_START = re.compile(r"<[a-zA-Z/!?]")
 SECTION = re.compile(r"<!\[(?:temp|cdata|ignore|include|rcdata|if|else|endif)\s*(?![\w.-])", re.IGNORECASE)
 """Marked sections that the parser knows; it fails at others."""
+
+TEMPLATE_OR_LINES = re.compile(TEMPLATE.pattern, re.DOTALL)
+"""A template, which may go on in the next line."""
+STATEMENT = re.compile(r"\{%|<%(?!=)|\{\{[{~-]?\s*(?:[#/^<%]|(?:if|else|end|range|with|block|define)\b)")
+"""The beginning of a template that prints nothing itself, as Jinja, ERB, Handlebars, Go and Hugo write it."""
+QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+WHOLE_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+HIDDEN = re.compile(rf"{TAG_START.pattern}|-->")
 
 Kind = Literal["text", "open", "close", "other"]
 
@@ -130,18 +140,39 @@ def find_unclosed(source: str) -> int:
     return match.start() if match else len(source)
 
 
+def find_templates(source: str) -> Iterator[re.Match[str]]:
+    """Yield the templates that hide no part of the page: a tag in one is whole and quoted."""
+    at = 0
+    while match := TEMPLATE_OR_LINES.search(source, at):
+        rest = QUOTED.sub(lambda quoted: WHOLE_TAG.sub("", quoted[0]), match[0])
+        if HIDDEN.search(rest):
+            at = match.start() + 1
+        else:
+            yield match
+            at = match.end()
+
+
+def mask_templates(source: str) -> str:
+    """Return a page with letters in place of templates, in which the parser would look for tags and entities."""
+    pieces, at = list[str](), 0
+    for match in find_templates(source):
+        pieces += [source[at : match.start()], "x" * len(match[0])]
+        at = match.end()
+    return "".join([*pieces, source[at:]])
+
+
 def tokenize(source: str) -> Iterator[tuple[Token, str]]:
     """Yield every token with its characters; together they are the source."""
-    tokens = [token for token in Tokenizer(source).tokens if token.start <= len(source)]
+    masked = mask_templates(source)
+    tokens = [token for token in Tokenizer(masked).tokens if token.start <= len(source)]
     if not tokens or tokens[0].start > 0:
         tokens.insert(0, Token("other", 0))
     ends = [*(token.start for token in tokens[1:]), len(source)]
     for token, end in zip(tokens, ends, strict=True):
         if end > token.start:
-            raw = source[token.start : end]
             # Text with what could be read as the beginning of a tag is none to change.
-            is_odd = token.kind == "text" and TAG_START.search(raw)
-            yield (Token("other", token.start) if is_odd else token), raw
+            is_odd = token.kind == "text" and TAG_START.search(masked, token.start, end)
+            yield (Token("other", token.start) if is_odd else token), source[token.start : end]
 
 
 def read_html(source: str) -> Document:
@@ -190,7 +221,7 @@ def read_element(tokens: Iterator[tuple[Token, str]], name: str) -> str:
 def build_blocks(run: Sequence[str | Void | Tag]) -> list[str | Block]:
     """Return the blocks of text, voids and inline tags, and the tags that stand between blocks."""
     results: list[str | Block] = []
-    for content in nest(join_texts(run)):
+    for content in nest(split_templates(join_texts(run))):
         if isinstance(content, str):
             results.append(content)
         elif content:
@@ -206,6 +237,27 @@ def join_texts(run: Sequence[str | Void | Tag]) -> list[str | Void | Tag]:
             results[-1] += token
         else:
             results.append(token)
+    return results
+
+
+def split_templates(tokens: Sequence[str | Void | Tag]) -> list[str | Void | Tag]:
+    """Return the tokens with the templates in texts as voids, and statements as tags that have no counterpart."""
+    results: list[str | Void | Tag] = []
+    for token in tokens:
+        if not isinstance(token, str):
+            results.append(token)
+            continue
+        at = 0
+        for match in find_templates(token):
+            text, at = token[at : match.start()], match.end()
+            results += [text] if text else []
+            if STATEMENT.match(match[0]):
+                results.append(Tag("", match[0], is_close=True))
+            elif results and isinstance(last := results[-1], Void):
+                results[-1] = Void(last.raw + match[0])  # with no space between them
+            else:
+                results.append(Void(match[0]))
+        results += [token[at:]] if at < len(token) else []
     return results
 
 

@@ -22,6 +22,7 @@ from markdown_it.rules_block.reference import reference
 from markdown_it.rules_inline import StateInline
 
 from sightline.pipelines.documents.blocks import (
+    TEMPLATE,
     Block,
     Break,
     Document,
@@ -46,21 +47,22 @@ HARD_BREAK = re.compile(r"(?: {2,}|\\)\r?\Z")
 BLOCK_START = re.compile(r"[-+*>#=|~`:]|\d+[.)]|<|\[|!!!|\$\$|\{%|\s|\Z")
 """What a line of a paragraph must not begin with, lest it become something else."""
 TASK = re.compile(r"\[[ xX]\](?=\s)")
+ATTRIBUTES = r"\{:?[ \t]{0,9}[#.]\w[^{}\r\n]{0,300}\}"  # {#id .class}
 KEPT_FORMS = (
     r"\[\^[^\s\[\]\\`<$]{1,100}\](?!\()",  # [^1], a footnote
-    r"\{\{.{1,300}?\}\}|\{%.{1,300}?%\}|\{#.{1,300}?#\}",  # {{ name }}, {% if %}, {# note #}
-    r"\{:?[ \t]{0,9}[#.]\w[^{}\r\n]{0,300}\}",  # {#id .class}
+    ATTRIBUTES,
     r"(?<![\w:]):(?:[a-z0-9_-]{1,50}|\+1):(?![\w:])",  # :smile:
     r"\$`[^`\r\n]{1,300}`\$",
     r"(?<![\w$])\$\$(?![\s$])[^$\r\n]{1,300}\$\$(?![\w$])",
     # $x_1 + y$, but not "$5 and $6" or "$5 or 6$": several words, one of two letters, are math only beside a TeX sign.
     r"(?<![\w$])\$(?![\s$])"
     r"(?!(?=[^$\r\n\\^_={}]{0,300}[ \t])[^$\r\n\\^_={}]{0,300}?[^\W\d_]{2}[^$\r\n\\^_={}]{0,300}\$)"
-    r"[^$\r\n]{0,299}[^$\s\\]\$(?![\w$])",
+    r"[^$\r\n]{0,299}[^$\s\\]\$(?![\w$]|\{[a-zA-Z_])",
+    TEMPLATE.pattern,
 )
 KEPT = re.compile("|".join(KEPT_FORMS))
 """What is not of CommonMark and not translated. The lengths bound the time that beginnings without an end take."""
-KEPT_LINE = re.compile(rf":::.*|!!!.*|(?:(?:{'|'.join(KEPT_FORMS[1:3])})\s*)+")
+KEPT_LINE = re.compile(rf":::.*|!!!.*|(?>(?:{ATTRIBUTES}|{TEMPLATE.pattern})\s*)++")
 """Lines that begin or end a container, or that have nothing but templates and attributes."""
 FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:[ \t]*")
 ALERT = re.compile(r"\[![a-zA-Z]+\][-+]?(?![\[(:])[ \t]*")
@@ -72,12 +74,36 @@ def parser() -> MarkdownIt:
     """Return the parser."""
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     found.block.ruler.at("reference", parse_reference)
+    interrupts = ["paragraph", "reference", "blockquote", "list"]
+    found.block.ruler.before("reference", "footnote", parse_footnote, {"alt": interrupts})
     found.inline.ruler.before("text", "kept", parse_kept)
     return found
 
 
+FOOTNOTE_INDENT = 4
+"""Columns by which the later paragraphs of a footnote are indented."""
+
+
+def parse_footnote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse a footnote such as `[^1]: Yes`, as a rule of markdown-it: it holds blocks, as the item of a list does."""
+    match = FOOTNOTE.match(state.src, state.bMarks[start] + state.tShift[start], state.eMarks[start])
+    if not match or state.is_code_block(start):
+        return False
+    if silent:
+        return True
+    line = state.bMarks[start], state.tShift[start], state.sCount[start]
+    state.push("footnote_open", "", 1)
+    state.blkIndent += FOOTNOTE_INDENT
+    state.bMarks[start], state.tShift[start], state.sCount[start] = match.end(), 0, state.blkIndent
+    state.md.block.tokenize(state, start, end)
+    state.bMarks[start], state.tShift[start], state.sCount[start] = line
+    state.blkIndent -= FOOTNOTE_INDENT
+    state.push("footnote_close", "", -1)
+    return True
+
+
 def parse_reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse the definition of a link, as a rule of markdown-it; a footnote such as `[^1]: Yes` is none."""
+    """Parse the definition of a link, as a rule of markdown-it; what looks like a footnote is none."""
     at = state.bMarks[start] + state.tShift[start]
     return not state.src.startswith("[^", at) and reference(state, start, end, silent)
 
@@ -111,7 +137,8 @@ def read_markdown(source: str) -> Document:
             continue
         parts += lines[at:start]
         if kind == "html":
-            parts += read_html("".join(lines[start:end])).parts
+            before, opening, rest = "".join(lines[start:end]).partition("<")
+            parts += [before, *read_html(opening + rest).parts]
         elif kind == "table":
             parts += [part for line in lines[start:end] for part in read_row(line, env)]
         elif places := find_texts(lines[start:end], content.split("\n")):
@@ -187,7 +214,7 @@ class Place:
     text: str
     after: str
     begins: bool = False
-    """Whether a new text begins here: a footnote."""
+    """Whether a new text begins here."""
     ends: bool = False
     """Whether its text goes on in no other line."""
 
@@ -205,12 +232,9 @@ def find_texts(lines: Sequence[str], contents: Sequence[str]) -> list[Place]:
         at = line.replace("\0", "\ufffd").rfind(text)  # markdown-it has replaced them, too
         if at < 0:
             return []
-        footnote = FOOTNOTE.match(text)
         alert = ALERT.match(text) if not number else None
-        mark = footnote or alert
-        start, end = at + (mark.end() if mark else 0), at + len(text)
-        ends = is_broken or alert is not None
-        place = Place(line[:start], line[start:end], line[end:], begins=footnote is not None, ends=ends)
+        start, end = at + (alert.end() if alert else 0), at + len(text)
+        place = Place(line[:start], line[start:end], line[end:], ends=is_broken or alert is not None)
         places.append(place.keep() if start == end or KEPT_LINE.fullmatch(text) else place)
     return places
 
@@ -401,7 +425,7 @@ class Source:
             if character == "`":
                 at = self.find_code_end(at) or at + count_repeats(self.text, at)
                 continue
-            if character in "{:$" and (kept := KEPT.match(self.text, at)):
+            if character in "{:$<" and (kept := KEPT.match(self.text, at)):
                 at = kept.end()
                 continue
             if character == "[":
@@ -460,7 +484,7 @@ def scan(text: str, env: Mapping[str, Any], *, depth: int = 0) -> list[str | Voi
                 at += count_repeats(text, at)
             else:
                 add(NamedVoid(text[at:end], "code_inline"), end=end)
-        elif character in "[{:$" and (kept := KEPT.match(text, at)):
+        elif character in "[{:$<" and (kept := KEPT.match(text, at)):
             add(NamedVoid(kept[0], "kept"), end=kept.end())
         elif found := scan_html(text, at) or scan_link(source, at, env, depth):
             add(*found[0], end=found[1])

@@ -1,8 +1,9 @@
-"""SubRip subtitles (SRT): numbers and times stay byte for byte, texts keep their lines and tags.
+"""Subtitles, SubRip (SRT) and WebVTT: numbers and times stay byte for byte, texts keep their lines and tags.
 
 A sentence that runs over several cues is translated as one, and its translation is divided among them as the source
-was. Lines that begin with a dash are turns of a dialogue and are translated one by one. Blank lines within a cue, and
-times as WebVTT writes them, are read, too.
+was. Lines that begin with a dash are turns of a dialogue and are translated one by one. A cue of SRT may have blank
+lines, and times as WebVTT writes them. In WebVTT the first blank line ends a cue: what follows up to the next times,
+such as notes, styles and names of cues, stays as it is.
 """
 
 import re
@@ -28,7 +29,13 @@ from sightline.pipelines.documents.blocks import (
 CLOCK = r"((?:\d+:)?\d+:\d+[,.]\d+)"
 TIMES = re.compile(rf"[ \t]*{CLOCK}[ \t]*-->[ \t]*{CLOCK}.*")
 NUMBER = re.compile(r"\s*\d+\s*")
-TAG = re.compile(r"</?([a-zA-Z]+)(?:[ \t][^<>\n]*)?>|\{\\[^{}\n]*\}")
+WEBVTT = re.compile(r"\ufeff?WEBVTT(?=[ \t\r\n]|\Z)")
+"""The beginning of a WebVTT file."""
+TIME_TAG = re.compile(r"<[\d:]+\.\d+>")
+TAG = re.compile(
+    rf"</?([a-zA-Z]+)(?:\.[^<>\s]*)?(?:[ \t][^<>\n]*)?>|{TIME_TAG.pattern}|\{{\\[^{{}}\n]*\}}",
+)
+"""A tag, in WebVTT also with classes (`<c.loud>`) or a time (`<00:01.500>`); in braces what SubStation Alpha writes."""
 LINES = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 LINE_BREAK = re.compile(r"(?<![ \t])(?:[ \t]*(?:\r\n?|\n))+")
 """The end of a line, with the blank lines that follow."""
@@ -42,7 +49,7 @@ MAX_PAUSE = 3.0
 
 @dataclass
 class Cue:
-    """The text of a cue, and what stands before it: blank lines, number and times."""
+    """The text of a cue, and what stands before it: blank lines, number and times, and notes of WebVTT."""
 
     head: str
     lines: list[str]
@@ -68,7 +75,7 @@ def read_srt(source: str) -> Document:
     """Read subtitles."""
     parts: list[str | Block] = []
     cues = list(read_cues(source))
-    if len(cues) == 1 and source.strip():
+    if len(cues) == 1 and source.strip() and not WEBVTT.match(source):
         raise InputError(
             "no subtitle times such as 00:00:01,000 --> 00:00:02,000 found: "
             "give the content of a subtitle file, not its name, or choose another markup",
@@ -85,11 +92,14 @@ def read_srt(source: str) -> Document:
 def read_cues(source: str) -> Iterator[Cue]:
     """Yield the cues, and last what stands behind them; together they are the source."""
     lines = LINES.findall(source)
+    is_webvtt = WEBVTT.match(source) is not None
     times = {number: match for number, line in enumerate(lines) if (match := TIMES.fullmatch(line.rstrip("\r\n")))}
     heads = find_heads(lines, list(times))
     at = 0
     for (number, match), following in zip(times.items(), [*heads, len(lines)][1:], strict=True):
         start, end = number + 1, following
+        if is_webvtt:
+            end = next((blank for blank in range(start, end) if not lines[blank].strip("\r\n")), end)
         while start < end and not lines[start].strip():
             start += 1
         while end > start and not lines[end - 1].strip():
@@ -150,7 +160,7 @@ def join_cues(cues: Sequence[Cue]) -> list[str | Block]:
         after=last,
         escape=escape,
         breaks=tuple(Break(place / max(1, length), raw) for place, raw in marks),
-        accepts=lambda rendered: rendered.count("-->") == len(cues) - 1,
+        accepts=lambda rendered: rendered.count("-->") == sum(raw.count("-->") for _, raw in marks),
     )
     return [cues[0].head, block]
 
@@ -200,12 +210,19 @@ def build_block(content: Sequence[Inline]) -> Block:
         Break(len(TAG.sub("", inner[: match.start()])) / length, match[0]) for match in LINE_BREAK.finditer(inner)
     )
     tags = Counter(match[0] for match in TAG.finditer(inner))
+    times = TIME_TAG.findall(inner)
+
+    def finish(rendered: str) -> str:
+        in_order = iter(times)
+        return TIME_TAG.sub(lambda match: next(in_order, match[0]), rendered)
+
     return Block(
         map_texts(content, protect_addresses),
         inner,
         before=source[:start],
         after=source[start + len(inner) :],
         escape=escape,
+        finish=finish,
         breaks=tuple(breaks),
         accepts=lambda rendered: Counter(match[0] for match in TAG.finditer(rendered)) == tags,
     )
