@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.pipelines.documents import read_document
+from sightline.pipelines.documents import blocks, read_document
 from sightline.pipelines.documents.blocks import MAX_DEPTH
 from sightline.tasks import load
 
@@ -204,6 +204,33 @@ def test_hostile_repetition_of_templates_is_read_without_loss(piece):
     assert (
         "".join(part if isinstance(part, str) else part.before + part.source + part.after for part in parts) == source
     )
+
+
+def test_each_template_is_looked_at_a_few_times(monkeypatch):
+    """However many follow each other, neither those before text nor those already placed are gone through again."""
+    n_steps = 0
+
+    class CountedNode(blocks.Node):
+        def __setattr__(self, name, value):
+            nonlocal n_steps
+            n_steps += 1
+            super().__setattr__(name, value)
+
+    original = blocks.Placement._find_place
+
+    def find_place(self, node, parent, placed, *limits):
+        nonlocal n_steps
+        n_steps += len(placed)
+        return original(self, node, parent, placed, *limits)
+
+    monkeypatch.setattr(blocks, "Node", CountedNode)
+    monkeypatch.setattr(blocks.Placement, "_find_place", find_place)
+    found = []
+    for n_templates in (100, 200):
+        n_steps = 0
+        translate("{{ x }} " * n_templates + "one", "html")
+        found.append(n_steps)
+    assert found[1] <= 2.1 * found[0]
 
 
 def test_depth_and_number_of_tags_are_no_danger():

@@ -192,8 +192,10 @@ def test_footnote_is_translated_as_what_it_holds(translator, source):
 
 
 @pytest.mark.parametrize(
-    "piece", ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www.", "[^1]: ", "[^1]:\n", "<% ", "{{ ", "${"]
-)
+    "piece",
+    ["[", "[a](", "`a``", "*a_", "<code>", "![", "[[", "a@", "www.",
+     "[^1]: ", "[^1]:\n", "<% ", "{{ ", "${", "{{ x }} "],
+)  # fmt: skip
 def test_hostile_repetition_is_read_without_loss(piece):
     """What is repeated would take forever if each were looked for up to the end."""
     source = piece * 3_000 + " x"

@@ -193,7 +193,9 @@ class PlainText:
         if not text:
             return
         if text.startswith(" "):
-            for node in self.pending:
+            for node in reversed(self.pending):
+                if node.space_after:
+                    break  # and so have those before it
                 node.space_after = True
             if not self.text or self.text.endswith(" "):
                 text = text[1:]
@@ -377,10 +379,9 @@ class Placement:
 
     def _render(self, node: Node, low: int, high: int) -> str:
         """Return the content of a node that has the characters from `low` to `high`."""
-        placed = self._place_elements(node, low, high)
-        for child in node.children:
-            if not self._has_words(child):
-                placed.append((self._find_place(child, node, placed, low, high), -1, child))
+        elements = self._place_elements(node, low, high)
+        voids = [child for child in node.children if not self._has_words(child)]
+        placed = [*elements, *((self._find_place(child, node, elements, low, high), -1, child) for child in voids)]
         order = sorted(range(len(placed)), key=lambda number: (placed[number][0], placed[number][1] >= 0, number))
         result, at = "", low
         for start, end, child in (placed[number] for number in order):
