@@ -103,6 +103,11 @@ def test_what_the_user_sets_is_kept_on_small_data():
     assert recipe.to_mapping()["model"]["n_layers"] == 3
 
 
+def test_who_sets_the_dropout_on_small_data_decides_on_all_of_it():
+    assert "model.token_dropout" in small().adapted
+    assert "model.token_dropout" not in small("model.dropout=0").adapted
+
+
 @pytest.mark.parametrize(
     "overrides", [["model.init_from=RUN"], ["model.preset=bert-mini"], ["model.size=small"], ["data.label_level=token"]]
 )

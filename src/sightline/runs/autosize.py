@@ -88,6 +88,8 @@ def adapt_to_small_data(recipe: Recipe, data: DataSettings, *, n_bytes: int) -> 
     chosen, training = recipe.task_row.small_data_settings(data, n_bytes=n_bytes), recipe.sections["training"]
     if any(training.get(name) is not None for name in ("max_steps", "max_epochs", "max_minutes")):
         chosen = {name: value for name, value in chosen.items() if name != "training.max_epochs"}
+    if "dropout" in recipe.sections["model"]:  # who sets it decides on all of it
+        chosen = {name: value for name, value in chosen.items() if name != "model.token_dropout"}
     if recipe.tokenizer.path:
         chosen = {name: value for name, value in chosen.items() if not name.startswith("tokenizer.")}
     return recipe.adapt({name: value for name, value in chosen.items() if is_setting(recipe, name)})
