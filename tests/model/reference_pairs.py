@@ -11,6 +11,17 @@ import transformers
 from torch import Tensor, nn
 
 from sightline.model import GPT, ActivationCache, Bert, BertConfig, GPTConfig, Transformer, TransformerConfig
+from sightline.pretrained.weight_names import (
+    BERT_PRETRAINING,
+    GPT2,
+    LLAMA,
+    MARIAN,
+    QWEN3,
+    TORCH,
+    Row,
+    Table,
+    fill,
+)
 
 from .reference_taps import (
     BERT_TAPS,
@@ -29,17 +40,6 @@ from .reference_taps import (
     VOCAB_SIZE,
     Batch,
     Tap,
-)
-from .reference_weights import (
-    BERT_PRETRAINING,
-    GPT2,
-    LLAMA,
-    MARIAN,
-    QWEN3,
-    TORCH,
-    Row,
-    Table,
-    fill,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .reference_weights import (
+from sightline.pretrained.weight_names import (
     rename,
 )
 

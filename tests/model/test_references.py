@@ -12,6 +12,11 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sightline.model import ActivationCache
+from sightline.pretrained.weight_names import (
+    BERT_SEQUENCE_CLASSES,
+    BERT_TOKEN_CLASSES,
+    to_ours,
+)
 
 from .reference_pairs import PAIRS, SOURCE_FOR_BERT, Pair, bert_config, every_pair, give_weights, our_bert
 from .reference_taps import (
@@ -23,11 +28,6 @@ from .reference_taps import (
     TOLERANCE,
     assert_layers_agree,
     record_taps,
-)
-from .reference_weights import (
-    BERT_SEQUENCE_CLASSES,
-    BERT_TOKEN_CLASSES,
-    to_ours,
 )
 
 pytestmark = pytest.mark.filterwarnings(

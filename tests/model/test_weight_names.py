@@ -5,9 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from .reference_pairs import PAIRS, every_pair, gpt2, llama
-from .reference_taps import MAX_LENGTH
-from .reference_weights import (
+from sightline.pretrained.weight_names import (
     GPT2,
     LLAMA,
     MARIAN,
@@ -16,6 +14,9 @@ from .reference_weights import (
     rename,
     to_theirs,
 )
+
+from .reference_pairs import PAIRS, every_pair, gpt2, llama
+from .reference_taps import MAX_LENGTH
 
 pytestmark = pytest.mark.filterwarnings(
     # nn.Transformer warns that pre-norm disables its encoder's fast path; no test here takes it.
