@@ -14,7 +14,8 @@ from runs.small import overrides, weights_of
 from serving.standing import standing
 from serving.wire import asking
 from sightline import bundle, load, runtime
-from sightline.bench.train import Sightline, Workload, training_step
+from sightline.bench.shapes import pair_batch
+from sightline.bench.train import Sightline, training_step
 from sightline.cli.main import main
 from sightline.decoding import DecodingSettings
 from sightline.decoding.continuous_batch import ContinuousBatch
@@ -250,7 +251,7 @@ def test_server_answers_from_the_device(trained_on_cpu, device):
 
 
 def test_bench_trains_on_the_device(device):
-    work = Workload.mixed(vocab_size=50, n_sentences=4, min_length=3, max_length=5).to(MPS)
+    work = pair_batch(50, 4, 5).to(MPS)
     model = Sightline(TransformerConfig(vocab_size=50, d_model=8, n_heads=2, d_ff=16)).to(MPS)
     training_step(model.train(), work)()
     assert model.model.output.weight.grad.device == MPS

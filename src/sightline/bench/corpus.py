@@ -1,45 +1,53 @@
-"""`sightline bench corpus`: training on real sentences, ours against the loop of HF's Trainer.
+"""`sightline bench corpus`: training on real sentences, where every batch has another shape.
 
 A single step on one batch leaves out what a run also does: select sentences, pad them, shift targets, clip, update the
-schedule. Here every contender trains on the same sentences, one epoch per round:
+schedule. Here every contender trains on the same sentences, one epoch per run:
 
-    sightline      our batch source (batches by tokens, sorted by length), packed, our objective, clip, fused AdamW
-    HF, sorted     batches of a fixed number of sentences, sorted by length as `group_by_length` does, Marian
-    HF, shuffled   the same without sorting, the Trainer's default
+    sightline             our batch source (batches by tokens, sorted by length), packed, our objective, clip, AdamW
+    … sorted              another library's model in the loop of HF's Trainer: batches of a fixed number of sentences,
+                          sorted by length as `group_by_length` does
+    HF Marian, shuffled   the same without sorting, the Trainer's default
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from sightline.bench.measure import Timing, time_interleaved
-from sightline.bench.train import PAD, HuggingFaceMarian
+from sightline.bench.contenders import OURS, Contender, Plan, Setting, with_arguments
+from sightline.bench.growth import Growth, GrowthReport, measure_growth
+from sightline.bench.limits import describe_machine
+from sightline.bench.report import Report
+from sightline.bench.shapes import END, PAD
+from sightline.bench.train import PEERS
+from sightline.bench.worker import Job
 from sightline.data.corpora.builtin import make_phrasebook, translations
 from sightline.data.corpora.corpus import Corpus
 from sightline.data.corpora.files import Counts
 from sightline.data.corpora.records import SOURCE_AND_TARGET
 from sightline.data.corpora.settings import DataSettings
-from sightline.data.datasets.batch import IGNORE_INDEX, pad
+from sightline.data.datasets.batch import PairBatch
 from sightline.data.datasets.batch_source import PairBatchSource, RankSlice
 from sightline.data.datasets.batching import Batches, BatchSettings
 from sightline.data.datasets.encoded_dataset import EncodedDataset
 from sightline.data.tokenizers import Tokenizer, train_bpe
 from sightline.errors import InputError
 from sightline.model.config import TransformerConfig
-from sightline.model.registry import preset
-from sightline.model.transformer import Transformer
-from sightline.runtime import choose_device
+from sightline.model.registry import build, preset, resolve
+from sightline.runtime import TRAINING_SPIN_COUNT, choose_device, keep_freed_memory, limit_spinning
 from sightline.training.estimate import synchronize
 from sightline.training.objective import Objective
 
 VOCAB_SIZE = 8_000
+BATCH_TOKENS = 6_000
 MEGABATCH = 50
 """Batches that HF's Trainer sorts at once."""
+PRESETS = {"tiny": "transformer-tiny", "base": "paper-base"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,12 @@ class Sentences:
         """Target tokens, end tokens included."""
         return sum(len(target) + 1 for target in self.targets)
 
+    @property
+    def fixed_size(self) -> int:
+        """Sentences of a batch that has as many tokens as ours, on average."""
+        mean = (sum(map(len, self.sources)) + self.n_target_tokens) / len(self.sources)
+        return max(1, round(BATCH_TOKENS / mean))
+
     def dataset(self) -> EncodedDataset:
         """Return the sentences as our batch source reads them."""
         rows = [ids for pair in zip(self.sources, self.targets, strict=True) for ids in pair]
@@ -69,7 +83,7 @@ class Sentences:
         )
 
 
-def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sentences:
+def read_sentences(source: str | None, target: str | None, *, n: int) -> Sentences:
     """Return the first `n` pairs, tokenized by a tokenizer trained on them."""
     if (source is None) != (target is None):
         raise InputError("--source and --target must be given together")
@@ -77,18 +91,34 @@ def read_sentences(source: Path | None, target: Path | None, *, n: int) -> Sente
         book = make_phrasebook(n_train=n, n_unseen=1)
         pairs = [(pair.source, pair.target) for pair in islice(translations(book.train), 0, None, 30)][:n]
     else:
-        corpus = Corpus(DataSettings(train=str(source), train_target=str(target)), SOURCE_AND_TARGET)
+        corpus = Corpus(DataSettings(train=source, train_target=str(target)), SOURCE_AND_TARGET)
         pairs = [(str(r.fields[0]), str(r.fields[1])) for r in islice(corpus.records(), n)]
     tokenizer = train_bpe([text for pair in pairs for text in pair], vocab_size=VOCAB_SIZE)
     sources, targets = (tokenizer.encode_batch(list(side)) for side in zip(*pairs, strict=True))
     return Sentences(tokenizer, sources, targets)
 
 
-def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) -> Callable[[], None]:
-    """Return a function that trains one epoch as our runs do."""
-    device = choose_device()
-    model, tokenizer = Transformer(config).to(device).train(), sentences.tokenizer
-    rank_slice = RankSlice(BatchSettings(batch_tokens=batch_tokens), seed=1)
+def contenders() -> list[Contender]:
+    """Return ours and the peers."""
+    fp32, bf16 = Setting("fp32"), Setting("bf16 autocast", {"autocast": True})
+    found = [Contender(OURS, "sightline.bench.corpus:our_job")]
+    for name, (package, made) in PEERS[TransformerConfig].items():
+        orders = {"sorted": True, "shuffled": False} if name == "HF Marian" else {"sorted": True}
+        for order, by_length in orders.items():
+            settings = with_arguments((fp32, bf16), made=made, by_length=by_length)
+            build_ = "sightline.bench.corpus:peer_job"
+            found.append(Contender(f"{name}, {order}", build_, (package,), settings))
+    return found
+
+
+def our_job(source: str | None, target: str | None, n: int, size: str) -> Job:
+    """Train one epoch as our runs do."""
+    limit_spinning(TRAINING_SPIN_COUNT)
+    keep_freed_memory()
+    sentences = read_sentences(source, target, n=n)
+    device, tokenizer = choose_device(), sentences.tokenizer
+    model: Any = build(preset(PRESETS[size], vocab_size=tokenizer.vocab_size, dropout=0.1)).to(device).train()
+    rank_slice = RankSlice(BatchSettings(batch_tokens=BATCH_TOKENS), seed=1)
     everything = np.arange(len(sentences.sources))
     batch_source = PairBatchSource(sentences.dataset(), everything, rank_slice, source=tokenizer, target=tokenizer)
     objective, optimizer = Objective(0.1), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -102,34 +132,37 @@ def ours(sentences: Sentences, config: TransformerConfig, *, batch_tokens: int) 
             optimizer.step()
         synchronize(device)
 
-    return train_epoch
+    return Job(train_epoch, {"padding": 0.0})
 
 
-def theirs(
-    sentences: Sentences, config: TransformerConfig, *, batch_sentences: int, by_length: bool
-) -> Callable[[], None]:
-    """Return a function that trains one epoch as HF's Trainer does: collate, forward, clip, AdamW, schedule."""
-    device = choose_device()
-    model = HuggingFaceMarian(config).model.to(device).train()
+def peer_job(
+    source: str | None, target: str | None, n: int, size: str, *, made: str, by_length: bool, autocast: bool = False
+) -> Job:
+    """Train one epoch as HF's Trainer does: collate, forward, clip, AdamW, schedule."""
+    keep_freed_memory()
+    sentences = read_sentences(source, target, n=n)
+    device, shift = choose_device(), END + 1  # of the ids, so that none of them is the peers' padding
+    config = preset(PRESETS[size], vocab_size=sentences.tokenizer.vocab_size + shift, dropout=0.1)
+    model: nn.Module = resolve(made)(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
-    start, end = sentences.tokenizer.start_id or 0, sentences.tokenizer.end_id or 0
+    batches = fixed_batches(sentences, sentences.fixed_size, by_length=by_length)
+    sides = [[np.array(ids) + shift for ids in side] for side in (sentences.sources, sentences.targets)]
 
     def train_epoch() -> None:
-        for numbers in fixed_batches(sentences, batch_sentences, by_length=by_length):
-            inputs, _ = pad([sentences.sources[n] for n in numbers], pad_id=PAD, device=device)
-            labels, _ = pad([[*sentences.targets[n], end] for n in numbers], pad_id=IGNORE_INDEX, device=device)
-            read, _ = pad([[start, *sentences.targets[n]] for n in numbers], pad_id=PAD, device=device)
-            found = model(input_ids=inputs, attention_mask=(inputs != PAD).long(), decoder_input_ids=read)
-            loss = nn.functional.cross_entropy(found.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
-            loss.backward()  # type: ignore[no-untyped-call]
+        for numbers in batches:
+            rows = ([side[number] for number in numbers] for side in sides)
+            batch = PairBatch.of(*rows, source_pad_id=PAD, pad_id=PAD, start_id=END, end_id=END).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
+                loss = model(batch)
+            loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
         synchronize(device)
 
-    return train_epoch
+    return Job(train_epoch, {"padding": padding_share(sentences, batches)})
 
 
 def fixed_batches(sentences: Sentences, size: int, *, by_length: bool) -> list[list[int]]:
@@ -152,34 +185,39 @@ def padding_share(sentences: Sentences, batches: Sequence[Sequence[int]]) -> flo
     return 1 - real / grid
 
 
-def our_padding_share(sentences: Sentences, batch_tokens: int) -> float:
+def our_padding_share(sentences: Sentences) -> float:
     """Return the share of padding in our batches if they were padded."""
     lengths = sentences.dataset().lengths + np.array([0, 1])
-    return Batches(lengths, BatchSettings(batch_tokens=batch_tokens), seed=1).epoch(0).padding_share
+    return Batches(lengths, BatchSettings(batch_tokens=BATCH_TOKENS), seed=1).epoch(0).padding_share
 
 
-def bench_corpus(
-    sentences: Sentences,
-    *,
-    rounds: int,
-    batch_tokens: int = 6_000,
-    model: str = "transformer-tiny",
-    after_round: Callable[[int], object] = lambda _: None,
-) -> tuple[list[Timing], dict[str, float]]:
-    """Time one epoch of each contender, interleaved; also return the share of padding in the batches."""
-    config = preset(model, vocab_size=sentences.tokenizer.vocab_size, dropout=0.1)
-    assert isinstance(config, TransformerConfig)  # noqa: S101 - it is; this tells the type checker
-    mean = (sum(map(len, sentences.sources)) + sentences.n_target_tokens) / len(sentences.sources)
-    size = max(1, round(batch_tokens / mean))
-    contenders = {
-        "sightline": ours(sentences, config, batch_tokens=batch_tokens),
-        "HF, sorted": theirs(sentences, config, batch_sentences=size, by_length=True),
-        "HF, shuffled": theirs(sentences, config, batch_sentences=size, by_length=False),
-    }
-    padding = {
-        "shuffled": padding_share(sentences, fixed_batches(sentences, size, by_length=False)),
-        "sorted as HF does": padding_share(sentences, fixed_batches(sentences, size, by_length=True)),
-        "ours, before packing": our_padding_share(sentences, batch_tokens),
-        "ours, packed": 0.0,
-    }
-    return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round), padding
+@dataclass(frozen=True)
+class Work:
+    """What is trained on, and how large a model."""
+
+    source: Path | None
+    target: Path | None
+    size: str
+
+    def arguments(self, n: int) -> dict[str, Any]:
+        """Return what a contender's process is told."""
+        source, target = (None if path is None else str(path.resolve()) for path in (self.source, self.target))
+        return {"source": source, "target": target, "n": n, "size": self.size}
+
+
+def bench_corpus(work: Work, n_sentences: int, plan: Plan) -> Report:
+    """Time an epoch of ours and of every peer."""
+    machine = describe_machine()
+    arguments = work.arguments(n_sentences)
+    sentences = read_sentences(arguments["source"], arguments["target"], n=n_sentences)
+    results = plan.run(contenders(), arguments)
+    shares = [f"{one.name} {one.facts['padding']:.1%}" for one in results if "padding" in one.facts]
+    remarks = [f"  padding: {', '.join(shares)} (our batches before packing: {our_padding_share(sentences):.1%})"]
+    n_tokens = sentences.n_target_tokens
+    about = f"One epoch, {work.size}: {len(sentences.sources):,} pairs, {n_tokens:,} target tokens"
+    return Report("corpus", about, results, machine, n_tokens, remarks=remarks)
+
+
+def grow_corpus(work: Work, growth: Growth, plan: Plan) -> GrowthReport:
+    """Follow an epoch while the corpus grows."""
+    return measure_growth("corpus", f"One epoch, {work.size}", growth, contenders(), work.arguments, plan)

@@ -1,8 +1,6 @@
-"""Timing that is robust on a noisy machine: contenders interleaved, medians compared; and `sightline bench startup`."""
+"""Timing that is robust on a noisy machine: contenders take turns, and are compared round by round."""
 
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +18,14 @@ class Timing:
         """Median over all rounds."""
         return statistics.median(self.seconds)
 
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The quartiles: half of the rounds lie between them."""
+        if len(self.seconds) == 1:
+            return self.seconds[0], self.seconds[0]
+        low, _, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return low, high
+
     def speed_against(self, other: "Timing") -> float:
         """Return how many times faster this is than another, round by round, so that slow minutes cancel out."""
         return statistics.median(b / a for a, b in zip(self.seconds, other.seconds, strict=True))
@@ -36,29 +42,22 @@ def time_interleaved(
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for round_ in range(-warm_up, rounds):
         for name, call in contenders.items():
-            started = time.perf_counter()
-            call()
+            taken = seconds_of(call)
             if round_ >= 0:
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append(taken)
         after_round(round_)
     return [Timing(name, tuple(taken)) for name, taken in seconds.items()]
 
 
-STARTUP_COMMANDS = {
-    "import sightline": ["-c", "import sightline"],
-    "sightline --help": ["-m", "sightline.cli.main", "--help"],
-    "python, nothing else": ["-c", "pass"],
-    "import torch": ["-c", "import torch"],
-}
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
 
 
-def fresh_interpreter(arguments: list[str]) -> Callable[[], object]:
-    """Return a function that runs python with these arguments and waits for it."""
-    command = [sys.executable, *arguments]
-    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
-
-
-def bench_startup(*, rounds: int, after_round: Callable[[int], object] = lambda _: None) -> list[Timing]:
-    """Time the start of a new interpreter for each command, to compare ours with importing torch."""
-    contenders = {name: fresh_interpreter(words) for name, words in STARTUP_COMMANDS.items()}
-    return time_interleaved(contenders, rounds=rounds, warm_up=1, after_round=after_round)
+def median_seconds(call: Callable[[], object], *, repeats: int, warm_up: int = 1) -> float:
+    """Return the median time of a call."""
+    for _ in range(warm_up):
+        call()
+    return statistics.median(seconds_of(call) for _ in range(repeats))

@@ -1,22 +1,22 @@
-"""`sightline bench trace`: the cost of tracing, compared with the same translation untraced.
+"""`sightline bench trace`: the cost of tracing, compared with the same translation untraced, here and in transformers.
 
 Thirty tokens are translated into thirty tokens by a model with random weights.
 """
 
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sightline.bench.measure import Timing, time_interleaved
-from sightline.bench.train import SIZES
+from sightline.bench.contenders import Contender, Plan, Setting
+from sightline.bench.limits import describe_machine
+from sightline.bench.memory import read_memory, reset_peak_memory
+from sightline.bench.report import Report
+from sightline.bench.shapes import SIZES, Shape
+from sightline.bench.worker import Job
 from sightline.bundle import Bundle
 from sightline.data.tokenizers import train_characters
 from sightline.decoding import DecodingSettings
 from sightline.model.registry import build, preset
 from sightline.pipelines import Translator
+from sightline.runtime import limit_spinning
 from sightline.tracing import EVERYTHING
 
 N_TOKENS = 30
@@ -32,79 +32,67 @@ VARIANTS: dict[str, dict[str, Any] | None] = {
 """Contender → its trace options; None: no trace."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Time and memory of all variants."""
-
-    timings: list[Timing]
-    activation_bytes: dict[str, int]
-    """Memory of the stored activations."""
-    peak_bytes: dict[str, int]
-    """Peak memory growth of a new process that translates once; empty if the system does not tell."""
+def contenders() -> list[Contender]:
+    """Return our ways to trace, and transformers without and with `output_attentions`."""
+    theirs = {"HF generate": False, "HF generate, output_attentions": True}
+    return [
+        *(
+            Contender(name, "sightline.bench.trace:our_job", settings=(Setting("", {"variant": name}),))
+            for name in VARIANTS
+        ),
+        *(
+            Contender(
+                name,
+                "sightline.bench.peers.huggingface:traced_job",
+                ("transformers",),
+                (Setting("", {"traced": traced}),),
+            )
+            for name, traced in theirs.items()
+        ),
+    ]
 
 
 def translator(size: str) -> Translator:
-    """Return a translator of a preset size that always generates thirty tokens."""
-    name, vocab_size = SIZES[size]
+    """Return a translator of a known size that always generates thirty tokens."""
+    known = SIZES[size]
     tokenizer = train_characters([SENTENCE])
     settings = DecodingSettings(max_new_tokens=N_TOKENS, min_new_tokens=N_TOKENS)
-    return Translator(Bundle(build(preset(name, vocab_size=vocab_size)), tokenizer, settings))
+    return Translator(Bundle(build(preset(known.preset, vocab_size=known.vocab_size)), tokenizer, settings))
 
 
-def translate_once(model: Translator, variant: str) -> Callable[[], object]:
-    """Return a function that translates the sentence as one of the variants."""
+def our_job(shape: dict[str, Any], *, variant: str) -> Job:
+    """Translate the sentence as one of the variants."""
+    limit_spinning()
+    model = translator(Shape.of(shape).size)
     options = VARIANTS[variant]
     if options is None:
-        return lambda: model.translate(SENTENCE)
-    return lambda: model.trace(SENTENCE, **options)
+        return Job(lambda: model.translate(SENTENCE), memory_growth(model, None))
+    growth = memory_growth(model, options)
+    recorded = model.trace(SENTENCE, **options).size
+
+    def run() -> None:
+        model.trace(SENTENCE, **options)
+
+    return Job(run, {"recorded_bytes": recorded, **growth})
 
 
-def bench_trace(size: str, *, rounds: int, after_round: Callable[[int], object] = lambda _: None) -> Cost:
-    """Time all variants, interleaved, and measure the memory of each in its own process."""
-    model = translator(size)
-    timings = time_interleaved(
-        {variant: translate_once(model, variant) for variant in VARIANTS},
-        rounds=rounds,
-        warm_up=1,
-        after_round=after_round,
-    )
-    sizes = {
-        variant: model.trace(SENTENCE, **options).size for variant, options in VARIANTS.items() if options is not None
-    }
-    peaks = {variant: peak for variant in VARIANTS if (peak := measure_peak(size, variant)) is not None}
-    return Cost(timings, sizes, peaks)
-
-
-def measure_peak(size: str, variant: str) -> int | None:
-    """Return the peak memory growth of one translation in a new interpreter, without the model."""
-    code = "import sys; from sightline.bench.trace import memory_growth; print(memory_growth(*sys.argv[1:]))"
-    command = [sys.executable, "-c", code, size, variant]
-    run = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own words
-    return int(run.stdout) or None
-
-
-def memory_growth(size: str, variant: str) -> int:
-    """Return the peak memory growth of this process during one translation; 0 if the system does not tell."""
-    model = translator(size)
-    translate_once(model, "untraced")()  # one-time costs do not count
-    call, before = translate_once(model, variant), read_memory("VmRSS")
+def memory_growth(model: Translator, options: dict[str, Any] | None) -> dict[str, int]:
+    """Return by how much the memory of this process grows during one translation; nothing if the system is silent."""
+    model.translate(SENTENCE)  # one-time costs do not count
+    before = read_memory("VmRSS")
     if not reset_peak_memory():
-        return 0
-    result = call()
-    return max(1, read_memory("VmHWM") - before) if result is not None else 0
+        return {}
+    result = model.translate(SENTENCE) if options is None else model.trace(SENTENCE, **options)
+    return {"growth_bytes": max(0, read_memory("VmHWM") - before)} if result is not None else {}
 
 
-def read_memory(field: str) -> int:
-    """Return the current (VmRSS) or peak (VmHWM) memory of this process; 0 if the system does not tell."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), 0)
-
-
-def reset_peak_memory() -> bool:
-    """Reset the peak memory; return whether the system can."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
+def bench_trace(size: str, plan: Plan) -> Report:
+    """Time all variants, and tell what each records and by how much it makes memory grow."""
+    machine = describe_machine()
+    results = plan.run(contenders(), Shape(size).as_arguments())
+    remarks = [
+        f"  {what}: {told}"
+        for what, name in (("recorded", "recorded_bytes"), ("peak memory growth", "growth_bytes"))
+        if (told := ", ".join(f"{one.name} {one.facts[name] / 1e6:,.1f} MB" for one in results if name in one.facts))
+    ]
+    return Report("trace", f"Tracing, {size}: {N_TOKENS} tokens into {N_TOKENS}", results, machine, remarks=remarks)

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sightline.bench.measure import Timing
+    from sightline.bench.contenders import Plan
+    from sightline.bench.growth import Growth, GrowthReport
+    from sightline.bench.report import Report
 
 app = typer.Typer(
     help="Compare speed with other implementations, in interleaved rounds. Keep the machine idle meanwhile.",
@@ -19,35 +22,181 @@ app = typer.Typer(
 )
 
 Rounds = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of rounds; medians are reported.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, which `bench chart` draws.")]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only this contender beside ours; may be given again.")
+]
+Before = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Work tree of an older commit, whose code takes part as `before`."),
+]
+Batch = Annotated[int | None, typer.Option(min=1, max=100_000, metavar="N", help="Texts at once.")]
+Length = Annotated[int | None, typer.Option(min=1, max=100_000, metavar="N", help="Tokens of each text.")]
+From = Annotated[int | None, typer.Option("--from", min=1, metavar="N", help="First value of --grow.")]
+To = Annotated[int | None, typer.Option("--to", min=1, metavar="N", help="Last value of --grow.")]
+GROW = typer.Option(help="Double this again and again: growth curves.")
 
 
-class Size(StrEnum):
-    """Size of the model."""
+class PairSize(StrEnum):
+    """Sizes of an encoder–decoder."""
 
     tiny = "tiny"
     base = "base"
 
 
+class TrainingSize(StrEnum):
+    """Sizes that are trained."""
+
+    tiny = "tiny"
+    base = "base"
+    bert_mini = "bert-mini"
+    nanogpt = "nanogpt"
+    gpt2 = "gpt2"
+
+
+class DecodingSize(StrEnum):
+    """Sizes that generate."""
+
+    tiny = "tiny"
+    base = "base"
+    nanogpt = "nanogpt"
+    gpt2 = "gpt2"
+
+
+class EmbeddingSize(StrEnum):
+    """Sizes of an encoder."""
+
+    bert_mini = "bert-mini"
+    bert_base = "bert-base"
+
+
+class TrainingNumber(StrEnum):
+    """What may grow in training."""
+
+    length = "length"
+    batch = "batch"
+    vocabulary = "vocabulary"
+    layers = "layers"
+
+
+class DecodingNumber(StrEnum):
+    """What may grow in generating."""
+
+    length = "length"
+    batch = "batch"
+    beam = "beam"
+    vocabulary = "vocabulary"
+    layers = "layers"
+
+
+class EmbeddingNumber(StrEnum):
+    """What may grow in embedding."""
+
+    length = "length"
+    batch = "batch"
+    layers = "layers"
+
+
+class CorpusNumber(StrEnum):
+    """What may grow in an epoch."""
+
+    sentences = "sentences"
+
+
+RANGES = {
+    "length": (64, 4096),
+    "batch": (1, 256),
+    "beam": (1, 16),
+    "vocabulary": (1000, 128_000),
+    "layers": (1, 16),
+    "sentences": (1000, 16_000),
+}
+"""First and last value of --grow, if none is given."""
+
+
 @app.command()
 def train(
-    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    size: Annotated[TrainingSize, typer.Option(help="Transformer-tiny, the paper's base, or another.")] = (
+        TrainingSize.tiny
+    ),
+    batch: Batch = None,
+    length: Length = None,
+    grow: Annotated[TrainingNumber | None, GROW] = None,
+    first: From = None,
+    last: To = None,
     rounds: Rounds = 15,
+    only: Only = None,
+    before: Before = None,
     as_json: AsJson = False,
 ) -> None:
     """Time one training step against the installed peers. A step is forward, backward and update.
 
+    Each peer takes part at its fastest setting: as it is, compiled, or with bf16 autocast.
+
     Example: sightline bench train --size base --rounds 7
     """
-    from sightline.bench.train import bench_train, missing_peers
-    from sightline.runtime import keep_freed_memory
+    from sightline.bench.shapes import Shape
+    from sightline.bench.train import bench_train, grow_train
 
-    if missing := missing_peers():
-        typer.echo(f"skipped, not installed: {', '.join(missing)} (pip install 'sightline[bench]')", err=True)
-    keep_freed_memory()  # the peers benefit too
-    work, timings = bench_train(size.value, rounds=rounds, after_round=progress_printer(rounds))
-    about = f"{work.n_target_tokens:,} target tokens a step, {work.padding:.0%} padding, {size.value}"
-    report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
+    shape = Shape(size.value, batch=batch, length=length)
+    with carry_out(rounds, only, before) as plan:
+        found = bench_train(shape, plan) if grow is None else grow_train(shape, growth_of(grow, first, last), plan)
+    report(found, as_json=as_json)
+
+
+@app.command()
+def decode(
+    size: Annotated[DecodingSize, typer.Option(help="An encoder–decoder, or a GPT.")] = DecodingSize.tiny,
+    batch: Batch = 1,
+    beam: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Beam size; 1 is greedy.")] = 1,
+    length: Length = None,
+    grow: Annotated[DecodingNumber | None, GROW] = None,
+    first: From = None,
+    last: To = None,
+    rounds: Rounds = 15,
+    only: Only = None,
+    before: Before = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time generating 28 tokens against other engines, all with the same weights. Reading the source counts.
+
+    Each peer takes part with one thread or with all, whichever is faster; its tokens are compared with ours.
+
+    Example: sightline bench decode --size base --batch 32 --beam 4
+    """
+    from sightline.bench.decode import bench_decode, grow_decode
+    from sightline.bench.shapes import Shape
+
+    shape = Shape(size.value, batch=batch, beam=beam, length=length)
+    with carry_out(rounds, only, before) as plan:
+        found = bench_decode(shape, plan) if grow is None else grow_decode(shape, growth_of(grow, first, last), plan)
+    report(found, as_json=as_json)
+
+
+@app.command()
+def embed(
+    size: Annotated[EmbeddingSize, typer.Option(help="A small or a large BERT.")] = EmbeddingSize.bert_mini,
+    batch: Batch = None,
+    length: Length = None,
+    grow: Annotated[EmbeddingNumber | None, GROW] = None,
+    first: From = None,
+    last: To = None,
+    rounds: Rounds = 15,
+    only: Only = None,
+    before: Before = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time embedding a batch of texts of mixed length against other encoders, all with the same weights.
+
+    Example: sightline bench embed --batch 64 --length 128
+    """
+    from sightline.bench.embed import bench_embed, grow_embed
+    from sightline.bench.shapes import Shape
+
+    shape = Shape(size.value, batch=batch, length=length)
+    with carry_out(rounds, only, before) as plan:
+        found = bench_embed(shape, plan) if grow is None else grow_embed(shape, growth_of(grow, first, last), plan)
+    report(found, as_json=as_json)
 
 
 @app.command()
@@ -57,66 +206,75 @@ def corpus(
     ] = None,
     target: Annotated[Path | None, typer.Option(metavar="F", help="Target file, one sentence per line.")] = None,
     sentences: Annotated[int, typer.Option(min=10, metavar="N", help="Number of sentences.")] = 4000,
+    size: Annotated[PairSize, typer.Option(help="Transformer-tiny, or the paper's base.")] = PairSize.tiny,
+    grow: Annotated[CorpusNumber | None, GROW] = None,
+    first: From = None,
+    last: To = None,
     rounds: Rounds = 5,
+    only: Only = None,
+    before: Before = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time one epoch, batching included, against HF's Trainer loop.
+    """Time one epoch over real sentences, batching included, against other models in the loop of HF's Trainer.
 
     Example: sightline bench corpus --source train.en --target train.de
     """
-    from sightline.bench.corpus import bench_corpus, read_sentences
-    from sightline.runtime import keep_freed_memory
+    from sightline.bench.corpus import Work, bench_corpus, grow_corpus
 
-    keep_freed_memory()  # the peers benefit too
-    work = read_sentences(source, target, n=sentences)
-    timings, waste = bench_corpus(work, rounds=rounds, after_round=progress_printer(rounds))
-    shares = ", ".join(f"{name} {share:.1%}" for name, share in waste.items())
-    about = f"{len(work.sources):,} pairs, {work.n_target_tokens:,} target tokens; padding: {shares}"
-    report(timings, about=about, tokens=work.n_target_tokens, as_json=as_json)
+    work = Work(source, target, size.value)
+    with carry_out(rounds, only, before) as plan:
+        found = (
+            bench_corpus(work, sentences, plan)
+            if grow is None
+            else grow_corpus(work, growth_of(grow, first, last), plan)
+        )
+    report(found, as_json=as_json)
 
 
 @app.command()
 def trace(
-    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    size: Annotated[PairSize, typer.Option(help="Transformer-tiny, or the paper's base.")] = PairSize.tiny,
     rounds: Rounds = 15,
+    only: Only = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time a translation with and without tracing. Measures the memory of both, too.
+    """Time a translation with and without tracing, here and in HF. Measures the memory of both, too.
 
     Example: sightline bench trace --size base --rounds 7
     """
     from sightline.bench.trace import bench_trace
 
-    cost = bench_trace(size.value, rounds=rounds, after_round=progress_printer(rounds))
-    kept = ", ".join(f"{name} {count / 1e6:.1f} MB" for name, count in cost.activation_bytes.items())
-    peaks = ", ".join(f"{name} {count / 1e6:,.0f} MB" for name, count in cost.peak_bytes.items())
-    about = f"30 tokens into 30, {size.value}; recorded: {kept}; peak memory growth: {peaks or 'unknown'}"
-    report(cost.timings, about=about, as_json=as_json)
+    with carry_out(rounds, only) as plan:
+        found = bench_trace(size.value, plan)
+    report(found, as_json=as_json)
 
 
 @app.command()
 def serve(
-    size: Annotated[Size, typer.Option(help="Transformer-tiny, or the paper's base.")] = Size.tiny,
+    size: Annotated[PairSize, typer.Option(help="Transformer-tiny, or the paper's base.")] = PairSize.tiny,
     clients: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Number of concurrent clients.")] = 64,
     requests: Annotated[int, typer.Option(min=1, metavar="N", help="Number of requests per client and round.")] = 4,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Time serving many clients, and one, against a simple handler. The model is a translator.
+    """Time serving many clients, and one, against simple handlers: of our pipeline, and of CTranslate2.
 
     Example: sightline bench serve --clients 64
     """
     from dataclasses import asdict
 
+    from sightline.bench.limits import describe_machine
     from sightline.bench.serve import bench_serve
 
-    results = bench_serve(
-        size.value, clients=clients, requests_each=requests, rounds=rounds, after_round=progress_printer(rounds)
-    )
+    machine, about = describe_machine(), f"Serving, {size.value}: 30 tokens into 30"
+    with carry_out(rounds) as plan:
+        results = bench_serve(size.value, plan, clients=clients, requests_each=requests)
     if as_json:
-        typer.echo(json.dumps([asdict(result) for result in results], indent=2))
+        servers = [asdict(result) for result in results]
+        found = {"command": "serve", "about": about, "machine": asdict(machine), "servers": servers}
+        typer.echo(json.dumps(found, indent=2))
         return
-    typer.echo(f"30 tokens into 30, {size.value}; medians of {rounds} interleaved rounds")
+    typer.echo(f"{about}; medians of {rounds} interleaved rounds\n{machine}")
     for one in results:
         speed = f"{one.tokens_per_second:9,.0f} tokens/s   p50 {one.p50 * 1e3:8,.0f} ms   p99 {one.p99 * 1e3:8,.0f} ms"
         typer.echo(f"  {one.name:32}{speed}" + (f"   {one.failures} failed" if one.failures else ""))
@@ -124,43 +282,58 @@ def serve(
 
 @app.command()
 def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
-    """Time the startup of commands in a fresh interpreter.
+    """Time commands in fresh interpreters: what imports take, and one word translated cold, here and elsewhere.
 
     Example: sightline bench startup
     """
-    from sightline.bench.measure import bench_startup
+    from sightline.bench.startup import bench_startup
 
-    report(
-        bench_startup(rounds=rounds, after_round=progress_printer(rounds)),
-        about="one fresh interpreter each",
-        as_json=as_json,
-    )
+    with carry_out(rounds) as plan:
+        found = bench_startup(plan)
+    report(found, as_json=as_json)
 
 
-def progress_printer(rounds: int) -> Callable[[int], None]:
-    """Return a callback that prints the round on a terminal, nothing elsewhere."""
+@app.command()
+def chart(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="What `bench … --json` printed.")],
+    out: Annotated[Path, typer.Option(metavar="F", help="Picture to write, .svg or .png.")] = Path("speed.svg"),
+) -> None:
+    """Draw what other benchmarks measured: bars, or the curves of --grow.
 
-    def print_round(number: int) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(
-                "\rwarming up" if number < 0 else f"\rround {number + 1} of {rounds}" + "\n" * (number + 1 == rounds)
-            )
+    Example: sightline bench chart train.json decode.json --out speed.svg
+    """
+    from sightline.bench.chart import draw_charts
 
-    return print_round
+    draw_charts(files, out)
+    typer.echo(out)
 
 
-def report(timings: "list[Timing]", *, about: str, tokens: int | None = None, as_json: bool) -> None:
-    """Print medians, and the speed of the first relative to each, compared round by round."""
-    first = timings[0]
-    if as_json:
-        results = [
-            {"name": t.name, "median_seconds": t.median, "ratio": first.speed_against(t), "seconds": t.seconds}
-            for t in timings
-        ]
-        typer.echo(json.dumps({"about": about, "tokens": tokens, "results": results}, indent=2))
+def growth_of(number: StrEnum, first: int | None, last: int | None) -> "Growth":
+    """Return the values that a number takes."""
+    from sightline.bench.growth import Growth, doubled
+    from sightline.errors import InputError
+
+    low, high = RANGES[number.value]
+    values = doubled(first or low, last or high)
+    if not values:
+        raise InputError(f"--to {last or high:,} is below --from {first or low:,}")
+    return Growth(number.value, values)
+
+
+@contextmanager
+def carry_out(rounds: int, only: list[str] | None = None, before: Path | None = None) -> "Iterator[Plan]":
+    """Yield the plan of a benchmark, which tells on a terminal what it is doing, and nothing elsewhere."""
+    from sightline.bench.contenders import Plan
+
+    if not sys.stderr.isatty():
+        yield Plan(rounds, only or [], before)
         return
-    typer.echo(f"{about}; medians of {len(first.seconds)} interleaved rounds")
-    for timing in timings:
-        speed = f"{tokens / timing.median:10,.0f} tokens/s" if tokens else ""
-        ratio = f"{first.name} is {first.speed_against(timing):.2f}× as fast" if timing is not first else ""
-        typer.echo(f"  {timing.name:22}{timing.median * 1e3:10,.1f} ms{speed}   {ratio}".rstrip())
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield Plan(rounds, only or [], before, status.update)
+
+
+def report(found: "Report | GrowthReport", *, as_json: bool) -> None:
+    """Print what was measured."""
+    typer.echo(json.dumps(found.as_json(), indent=2) if as_json else found.as_text())
