@@ -1,4 +1,4 @@
-"""Contenders take turns in processes of their own; whoever fails, the others go on."""
+"""Contenders take turns in processes of their own; if one fails, the others go on."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def test_contenders_take_turns_in_processes_of_their_own():
     assert all(one.peak_bytes > 0 or not Path("/proc/self/status").exists() for one in results)
 
 
-def test_whoever_fails_is_left_out_and_the_others_go_on():
+def test_contender_that_fails_is_left_out_and_the_others_go_on():
     contenders = [
         job("ours"),
         Contender("dies", "jobs:dying"),

@@ -19,7 +19,7 @@ SMALL_SIZES = {
     "nanogpt": Size("gpt2-small", 50, 3, 7, settings=(*SMALL, ("n_layers", 2), ("dropout", 0.0)), clip=True),
     "bert-mini": Size("bert-mini", 50, 4, 9, settings=(*SMALL, ("n_layers", 2), ("heads", ["mlm"]))),
 }
-TRAINING = [(size, name) for size in SMALL_SIZES for name in train.PEERS[type(Shape(size).config())]]
+TRAINING = [(size, name) for size in SMALL_SIZES for name in train.PEERS[Shape(size).interface]]
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_contenders_have_the_same_size(size, name):
     def n_weights(model):
         return sum(p.numel() for name, p in model.named_parameters() if "pos" not in name and "wpe" not in name)
 
-    package, made = train.PEERS[type(Shape(size).config())][name]
+    package, made = train.PEERS[Shape(size).interface][name]
     needs(package)
     config = Shape(size).config()
     assert n_weights(resolve(made)(config)) == pytest.approx(n_weights(train.Sightline(config)), rel=0.1)
@@ -76,7 +76,7 @@ def test_contenders_have_the_same_size(size, name):
     ("size", "made"),
     [
         *((size, None) for size in SMALL_SIZES),
-        *((size, train.PEERS[type(Shape(size).config())][name][1]) for size, name in TRAINING),
+        *((size, train.PEERS[Shape(size).interface][name][1]) for size, name in TRAINING),
     ],
 )
 @pytest.mark.parametrize("autocast", [False, True])

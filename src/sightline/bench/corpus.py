@@ -37,7 +37,7 @@ from sightline.data.datasets.batching import Batches, BatchSettings
 from sightline.data.datasets.encoded_dataset import EncodedDataset
 from sightline.data.tokenizers import Tokenizer, train_bpe
 from sightline.errors import InputError
-from sightline.model.config import TransformerConfig
+from sightline.model.interfaces import Seq2Seq
 from sightline.model.registry import build, preset, resolve
 from sightline.runtime import TRAINING_SPIN_COUNT, choose_device, keep_freed_memory, limit_spinning
 from sightline.training.estimate import synchronize
@@ -102,7 +102,7 @@ def contenders() -> list[Contender]:
     """Return ours and the peers."""
     fp32, bf16 = Setting("fp32"), Setting("bf16 autocast", {"autocast": True})
     found = [Contender(OURS, "sightline.bench.corpus:our_job")]
-    for name, (package, made) in PEERS[TransformerConfig].items():
+    for name, (package, made) in PEERS[Seq2Seq].items():
         orders = {"sorted": True, "shuffled": False} if name == "HF Marian" else {"sorted": True}
         for order, by_length in orders.items():
             settings = with_arguments((fp32, bf16), made=made, by_length=by_length)
@@ -192,8 +192,8 @@ def our_padding_share(sentences: Sentences) -> float:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is trained on, and how large a model."""
+class EpochSettings:
+    """Files to train on, and the size of the model."""
 
     source: Path | None
     target: Path | None
@@ -205,19 +205,19 @@ class Work:
         return {"source": source, "target": target, "n": n, "size": self.size}
 
 
-def bench_corpus(work: Work, n_sentences: int, plan: Plan) -> Report:
+def bench_corpus(epoch: EpochSettings, n_sentences: int, plan: Plan) -> Report:
     """Time an epoch of ours and of every peer."""
     machine = describe_machine()
-    arguments = work.arguments(n_sentences)
+    arguments = epoch.arguments(n_sentences)
     sentences = read_sentences(arguments["source"], arguments["target"], n=n_sentences)
     results = plan.run(contenders(), arguments)
     shares = [f"{one.name} {one.facts['padding']:.1%}" for one in results if "padding" in one.facts]
     remarks = [f"  padding: {', '.join(shares)} (our batches before packing: {our_padding_share(sentences):.1%})"]
     n_tokens = sentences.n_target_tokens
-    about = f"One epoch, {work.size}: {len(sentences.sources):,} pairs, {n_tokens:,} target tokens"
+    about = f"One epoch, {epoch.size}: {len(sentences.sources):,} pairs, {n_tokens:,} target tokens"
     return Report("corpus", about, results, machine, n_tokens, remarks=remarks)
 
 
-def grow_corpus(work: Work, growth: Growth, plan: Plan) -> GrowthReport:
+def grow_corpus(epoch: EpochSettings, growth: Growth, plan: Plan) -> GrowthReport:
     """Follow an epoch while the corpus grows."""
-    return measure_growth("corpus", f"One epoch, {work.size}", growth, contenders(), work.arguments, plan)
+    return measure_growth("corpus", f"One epoch, {epoch.size}", growth, contenders(), epoch.arguments, plan)

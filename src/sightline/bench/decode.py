@@ -18,7 +18,7 @@ from sightline.bench.shapes import END, Shape, prompts, random_model
 from sightline.bench.worker import Job
 from sightline.decoding import DecodingSettings, Request, search
 from sightline.engine import open_engine
-from sightline.model.config import GPTConfig, TransformerConfig
+from sightline.model.interfaces import CausalLM, Seq2Seq
 from sightline.runtime import limit_spinning
 
 PEERS = "sightline.bench.peers"
@@ -30,7 +30,7 @@ N_SOURCE, N_PROMPT = 25, 32
 
 def source_length(shape: Shape) -> int:
     """Return the tokens of each source or prompt."""
-    return shape.length or (N_SOURCE if isinstance(shape.config(), TransformerConfig) else N_PROMPT)
+    return shape.length or (N_SOURCE if shape.interface is Seq2Seq else N_PROMPT)
 
 
 def contenders(shape: Shape) -> list[Contender]:
@@ -47,7 +47,7 @@ def contenders(shape: Shape) -> list[Contender]:
         for quantized, name in ((False, "onnxruntime fp32"), (True, "onnxruntime int8")):
             settings = with_arguments(threads, quantized=quantized)
             found.append(Contender(name, f"{PEERS}.onnx_runtime:decoding_job", ("onnxruntime", "onnx"), settings))
-    if isinstance(shape.config(), GPTConfig) and shape.beam == 1 and (shape.batch or 1) == 1:
+    if shape.interface is CausalLM and shape.beam == 1 and (shape.batch or 1) == 1:
         for kind in ("F32", "Q8_0"):
             build, settings = f"{PEERS}.llama_cpp:decoding_job", with_arguments(threads, kind=kind)
             found.append(Contender(f"llama.cpp {kind}", build, ("xllamacpp", "gguf"), settings))
@@ -67,7 +67,7 @@ def our_job(shape: dict[str, Any], engine: str = "torch") -> Job:
     model = random_model(wanted)
     opened = open_engine(model, engine)
     texts = prompts(wanted, length=source_length(wanted))
-    is_pair = isinstance(wanted.config(), TransformerConfig)
+    is_pair = wanted.interface is Seq2Seq
     settings = DecodingSettings(max_new_tokens=N_NEW, beam_size=wanted.beam, length_penalty=1.0)
 
     def run() -> list[list[int]]:

@@ -1,7 +1,7 @@
 """The models and batches that are timed: well-known sizes, drawn at random, the same for every contender."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -11,11 +11,14 @@ from torch import Tensor, nn
 from sightline.data.datasets.batch import MaskedBatch, PairBatch, TextBatch, token_mask
 from sightline.errors import InputError
 from sightline.model.config import BertConfig, GPTConfig, TransformerConfig
-from sightline.model.registry import build, preset
+from sightline.model.interfaces import CausalLM, Seq2Seq, TextEncoder
+from sightline.model.registry import build, interface_of, preset
 
 PAD = 0
 """The id of padding. The end token is the one after it."""
 END = 1
+MAX_POSITIONS = 4_352
+"""Positions of peers' tables of sinusoids: more than `--length` may ask for."""
 MIXED_LENGTHS = (20, 30)
 """Tokens of a target, if no length is asked for; a sixth of such a batch is padding."""
 
@@ -81,15 +84,18 @@ class Shape:
         name = self.known.preset
         config = preset(name, vocab_size=self.vocabulary or self.known.vocab_size, **own)
         if self.layers is not None:
-            counts = (
-                ("n_encoder_layers", "n_decoder_layers") if isinstance(config, TransformerConfig) else ("n_layers",)
-            )
+            counts = (one.name for one in fields(config) if one.name.endswith("_layers"))
             changed: dict[str, Any] = dict.fromkeys(counts, self.layers)
             config = replace(config, **changed)
         if self.length is not None and config.max_length is not None and self.length >= config.max_length:
             config = replace(config, max_length=2 * self.length)
         assert isinstance(config, TransformerConfig | BertConfig | GPTConfig)  # noqa: S101 - for the type checker
         return config
+
+    @property
+    def interface(self) -> type:
+        """The Protocol of the model: what it reads and predicts."""
+        return interface_of(self.config())
 
     def as_arguments(self) -> dict[str, Any]:
         """Return what a contender's process is told."""
@@ -108,8 +114,9 @@ class Shape:
 def random_model(shape: Shape) -> Any:
     """Return our model with weights that are the same in every process, in evaluation mode.
 
-    They are drawn wide, so that one word is not repeated forever and engines can be told apart by what they generate; in
-    post-norm models feed-forward networks above all, since attention looks nearly the same at every step. The vector of the end token is zero, so that no text ends by itself: all generate equally many tokens.
+    They are drawn wide, so that one word is not repeated forever and engines can be told apart by what they generate;
+    in post-norm models feed-forward networks above all, since attention looks nearly the same at every step. The vector
+    of the end token is zero, so that no text ends by itself: everybody generates equally many tokens.
     """
     torch.manual_seed(1)
     model = build(shape.config())
@@ -132,11 +139,7 @@ def training_batch(shape: Shape) -> PairBatch | MaskedBatch | TextBatch:
     """Return the batch that a model of this shape trains on."""
     config = shape.config()
     count, length = shape.batch or shape.known.batch, shape.length or shape.known.length
-    if isinstance(config, TransformerConfig):
-        return pair_batch(config.vocab_size, count, length)
-    if isinstance(config, BertConfig):
-        return masked_batch(config.vocab_size, count, length or MIXED_LENGTHS[1])
-    return text_batch(config.vocab_size, count, length or MIXED_LENGTHS[1])
+    return BATCHES[shape.interface](config.vocab_size, count, length)
 
 
 def pair_batch(vocab_size: int, n_sentences: int, length: int | None = None, *, shortest: int = 20) -> PairBatch:
@@ -163,8 +166,9 @@ def pair_batch(vocab_size: int, n_sentences: int, length: int | None = None, *, 
     )
 
 
-def masked_batch(vocab_size: int, n_texts: int, length: int) -> MaskedBatch:
+def masked_batch(vocab_size: int, n_texts: int, length: int | None = None) -> MaskedBatch:
     """Draw texts of one length, 15 % of their tokens masked (Devlin et al. 2019)."""
+    length = length or MIXED_LENGTHS[1]
     generator = torch.Generator().manual_seed(1)
     text = torch.randint(END + 2, vocab_size, (n_texts, length), generator=generator)
     selected = torch.rand(n_texts, length, generator=generator) < 0.15
@@ -177,11 +181,20 @@ def masked_batch(vocab_size: int, n_texts: int, length: int) -> MaskedBatch:
     )
 
 
-def text_batch(vocab_size: int, n_texts: int, length: int) -> TextBatch:
+def text_batch(vocab_size: int, n_texts: int, length: int | None = None) -> TextBatch:
     """Draw blocks of running text."""
+    length = length or MIXED_LENGTHS[1]
     generator = torch.Generator().manual_seed(1)
     text = torch.randint(END + 1, vocab_size, (n_texts, length + 1), generator=generator)
     return TextBatch(text[:, :-1].contiguous(), text[:, 1:].contiguous(), torch.full((n_texts,), length))
+
+
+BATCHES: dict[type, Callable[[int, int, int | None], PairBatch | MaskedBatch | TextBatch]] = {
+    Seq2Seq: pair_batch,
+    TextEncoder: masked_batch,
+    CausalLM: text_batch,
+}
+"""What models of an interface train on: drawn from vocabulary size, number of texts, and their length."""
 
 
 def prompts(shape: Shape, *, length: int) -> list[list[int]]:

@@ -20,25 +20,26 @@ from sightline.bench.report import Limit, Report
 from sightline.bench.shapes import Shape, padding_share, training_batch
 from sightline.bench.worker import Job
 from sightline.data.datasets.batch import Batch, PairBatch
-from sightline.model.config import BertConfig, GPTConfig, ModelConfig, TransformerConfig
+from sightline.model.config import ModelConfig
+from sightline.model.interfaces import CausalLM, Seq2Seq, TextEncoder
 from sightline.model.registry import build, resolve
 from sightline.runtime import TRAINING_SPIN_COUNT, choose_device, keep_freed_memory, limit_spinning
 from sightline.training.estimate import synchronize
 from sightline.training.objective import Objective
 
-PEERS: dict[type[ModelConfig], dict[str, tuple[str, str]]] = {
-    TransformerConfig: {
+PEERS: dict[type, dict[str, tuple[str, str]]] = {
+    Seq2Seq: {
         "torch.nn.Transformer": ("torch", "sightline.bench.peers.torch_nn:TorchTransformer"),
         "HF Marian": ("transformers", "sightline.bench.peers.huggingface:HuggingFaceMarian"),
         "x-transformers": ("x_transformers", "sightline.bench.peers.x_transformers:XTransformers"),
     },
-    BertConfig: {"HF BERT": ("transformers", "sightline.bench.peers.huggingface:HuggingFaceBert")},
-    GPTConfig: {
+    TextEncoder: {"HF BERT": ("transformers", "sightline.bench.peers.huggingface:HuggingFaceBert")},
+    CausalLM: {
         "nanoGPT": ("torch", "sightline.bench.peers.nanogpt:NanoGPT"),
         "HF GPT-2": ("transformers", "sightline.bench.peers.huggingface:HuggingFaceGPT2"),
     },
 }
-"""The same model in other libraries, by the config of ours: name → required package, and the class."""
+"""The same model in other libraries, by its interface: name → required package, and the class."""
 
 PEER_SETTINGS = (
     Setting("fp32"),
@@ -65,7 +66,7 @@ class Sightline(nn.Module):
 def contenders(shape: Shape, *, tune: bool = True) -> list[Contender]:
     """Return ours and all peers; without `tune` peers run in plain fp32, uncompiled."""
     found = [Contender(OURS, "sightline.bench.train:our_job")]
-    for name, (package, made) in PEERS[type(shape.config())].items():
+    for name, (package, made) in PEERS[shape.interface].items():
         settings = with_arguments(PEER_SETTINGS if tune else PEER_DEFAULT, made=made)
         found.append(Contender(name, "sightline.bench.train:peer_job", (package,), settings))
     return found
@@ -112,7 +113,7 @@ def training_step(model: nn.Module, batch: Batch, *, clip: bool = False, autocas
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         synchronize(device)
-        return float(loss)
+        return float(loss.detach())
 
     return step
 

@@ -139,7 +139,7 @@ def train(
     from sightline.bench.train import bench_train, grow_train
 
     shape = Shape(size.value, batch=batch, length=length)
-    with carry_out(rounds, only, before) as plan:
+    with benchmark_plan(rounds, only, before) as plan:
         found = bench_train(shape, plan) if grow is None else grow_train(shape, growth_of(grow, first, last), plan)
     report(found, as_json=as_json)
 
@@ -168,7 +168,7 @@ def decode(
     from sightline.bench.shapes import Shape
 
     shape = Shape(size.value, batch=batch, beam=beam, length=length)
-    with carry_out(rounds, only, before) as plan:
+    with benchmark_plan(rounds, only, before) as plan:
         found = bench_decode(shape, plan) if grow is None else grow_decode(shape, growth_of(grow, first, last), plan)
     report(found, as_json=as_json)
 
@@ -194,7 +194,7 @@ def embed(
     from sightline.bench.shapes import Shape
 
     shape = Shape(size.value, batch=batch, length=length)
-    with carry_out(rounds, only, before) as plan:
+    with benchmark_plan(rounds, only, before) as plan:
         found = bench_embed(shape, plan) if grow is None else grow_embed(shape, growth_of(grow, first, last), plan)
     report(found, as_json=as_json)
 
@@ -219,14 +219,14 @@ def corpus(
 
     Example: sightline bench corpus --source train.en --target train.de
     """
-    from sightline.bench.corpus import Work, bench_corpus, grow_corpus
+    from sightline.bench.corpus import EpochSettings, bench_corpus, grow_corpus
 
-    work = Work(source, target, size.value)
-    with carry_out(rounds, only, before) as plan:
+    epoch = EpochSettings(source, target, size.value)
+    with benchmark_plan(rounds, only, before) as plan:
         found = (
-            bench_corpus(work, sentences, plan)
+            bench_corpus(epoch, sentences, plan)
             if grow is None
-            else grow_corpus(work, growth_of(grow, first, last), plan)
+            else grow_corpus(epoch, growth_of(grow, first, last), plan)
         )
     report(found, as_json=as_json)
 
@@ -244,7 +244,7 @@ def trace(
     """
     from sightline.bench.trace import bench_trace
 
-    with carry_out(rounds, only) as plan:
+    with benchmark_plan(rounds, only) as plan:
         found = bench_trace(size.value, plan)
     report(found, as_json=as_json)
 
@@ -267,7 +267,7 @@ def serve(
     from sightline.bench.serve import bench_serve
 
     machine, about = describe_machine(), f"Serving, {size.value}: 30 tokens into 30"
-    with carry_out(rounds) as plan:
+    with benchmark_plan(rounds) as plan:
         results = bench_serve(size.value, plan, clients=clients, requests_each=requests)
     if as_json:
         servers = [asdict(result) for result in results]
@@ -288,7 +288,7 @@ def startup(rounds: Rounds = 10, as_json: AsJson = False) -> None:
     """
     from sightline.bench.startup import bench_startup
 
-    with carry_out(rounds) as plan:
+    with benchmark_plan(rounds) as plan:
         found = bench_startup(plan)
     report(found, as_json=as_json)
 
@@ -321,7 +321,7 @@ def growth_of(number: StrEnum, first: int | None, last: int | None) -> "Growth":
 
 
 @contextmanager
-def carry_out(rounds: int, only: list[str] | None = None, before: Path | None = None) -> "Iterator[Plan]":
+def benchmark_plan(rounds: int, only: list[str] | None = None, before: Path | None = None) -> "Iterator[Plan]":
     """Yield the plan of a benchmark, which tells on a terminal what it is doing, and nothing elsewhere."""
     from sightline.bench.contenders import Plan
 

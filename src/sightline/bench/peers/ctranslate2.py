@@ -9,14 +9,12 @@ from torch import Tensor, nn
 
 from sightline.bench.decode import N_NEW, source_length
 from sightline.bench.embed import texts
-from sightline.bench.shapes import Shape, prompts, random_model
+from sightline.bench.shapes import MAX_POSITIONS, Shape, prompts, random_model
 from sightline.bench.worker import Job
 from sightline.data.datasets.batch import pad
-from sightline.model.config import BertConfig, GPTConfig, TransformerConfig
+from sightline.model.interfaces import CausalLM, Seq2Seq, TextEncoder
 from sightline.model.positions import sinusoid_table
-
-LONGEST = 4_352
-"""Positions of the sinusoid table."""
+from sightline.model.registry import interface_of
 
 
 def array(tensor: Tensor) -> Any:
@@ -60,7 +58,7 @@ def fill_stack(spec: Any, stack: Any, embedding: Any, config: Any) -> None:
     table.weight = array(embedding.tokens.weight)
     spec.scale_embeddings = config.scale_embeddings
     positions = embedding.positions
-    learned = sinusoid_table(LONGEST, config.d_model) if positions is None else positions.weight
+    learned = sinusoid_table(MAX_POSITIONS, config.d_model) if positions is None else positions.weight
     spec.position_encodings.encodings = array(learned)
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         fill_layer(layer_spec, layer)
@@ -91,7 +89,8 @@ def save(model: Any, folder: Path) -> None:
     config = model.config
     options = {"pre_norm": config.pre_norm, "activation": activation[config.activation]}
     spec: Any
-    if isinstance(config, TransformerConfig):
+    interface = interface_of(config)
+    if interface is Seq2Seq:
         counts = (config.n_encoder_layers, config.n_decoder_layers)
         spec = TransformerSpec.from_config(counts, config.n_heads, **options)
         fill_stack(spec.encoder, model.encoder, model.source_embedding, config)
@@ -100,7 +99,7 @@ def save(model: Any, folder: Path) -> None:
         spec.register_source_vocabulary(words(config))
         spec.register_target_vocabulary(words(config))
         spec.config.decoder_start_token = "</s>"  # noqa: S105 - a word, not a password
-    elif isinstance(config, GPTConfig):
+    elif interface is CausalLM:
         spec = TransformerDecoderModelSpec.from_config(config.n_layers, config.n_heads, **options)
         fill_stack(spec.decoder, model.decoder, model.embedding, config)
         spec.decoder.projection.weight = array(model.output.weight)
@@ -114,7 +113,7 @@ def save(model: Any, folder: Path) -> None:
         encoder.embeddings[1].weight = array(model.embedding.segments.weight)
         fill_norm(encoder.layernorm_embedding, model.embedding.norm)
         spec.register_vocabulary(words(config))
-    if not isinstance(config, TransformerConfig):
+    if interface is not Seq2Seq:
         spec.config.bos_token = spec.config.unk_token = "<blank>"  # noqa: S105 - words, not passwords
         spec.config.eos_token = "</s>"  # noqa: S105
     spec.config.layer_norm_epsilon = config.norm_eps
@@ -129,11 +128,11 @@ def open_model(shape: Shape, compute_type: str) -> Any:
     import ctranslate2
     import torch
 
-    kinds = {TransformerConfig: "Translator", GPTConfig: "Generator", BertConfig: "Encoder"}
+    kinds: dict[type, str] = {Seq2Seq: "Translator", CausalLM: "Generator", TextEncoder: "Encoder"}
     model = random_model(shape)
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder) / "model")
-        return getattr(ctranslate2, kinds[type(model.config)])(
+        return getattr(ctranslate2, kinds[shape.interface])(
             str(Path(folder) / "model"),
             compute_type=compute_type,
             inter_threads=1,
@@ -148,7 +147,7 @@ def decoding_job(shape: dict[str, Any], *, compute_type: str) -> Job:
     names = words(wanted.config())
     number_of = {name: number for number, name in enumerate(names)}
     rows = [[names[id_] for id_ in ids] for ids in prompts(wanted, length=source_length(wanted))]
-    if isinstance(wanted.config(), TransformerConfig):
+    if wanted.interface is Seq2Seq:
 
         def run() -> list[list[int]]:
             found = model.translate_batch(

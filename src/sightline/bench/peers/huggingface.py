@@ -9,15 +9,13 @@ from torch import Tensor, nn
 from sightline.bench.decode import N_NEW, source_length
 from sightline.bench.embed import texts
 from sightline.bench.peers.torch_nn import smoothed_loss
-from sightline.bench.shapes import END, PAD, Shape, prompts, random_model
+from sightline.bench.shapes import END, MAX_POSITIONS, PAD, Shape, prompts, random_model
 from sightline.bench.worker import Job
 from sightline.data.datasets.batch import MaskedBatch, PairBatch, TextBatch, pad, token_mask
 from sightline.model.config import BertConfig, GPTConfig, TransformerConfig
+from sightline.model.interfaces import Seq2Seq
 from sightline.model.positions import sinusoid_table
 from sightline.pretrained.weight_names import BERT_PRETRAINING, GPT2, MARIAN, Table, to_theirs
-
-LONGEST = 4_352
-"""Positions of Marian's table."""
 
 
 def marian(config: TransformerConfig) -> nn.Module:
@@ -31,7 +29,7 @@ def marian(config: TransformerConfig) -> nn.Module:
             encoder_attention_heads=config.n_heads, decoder_attention_heads=config.n_heads,
             encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff, activation_function="relu",
             dropout=config.dropout, attention_dropout=0.0, activation_dropout=0.0, scale_embedding=True,
-            max_position_embeddings=LONGEST, pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=END,
+            max_position_embeddings=MAX_POSITIONS, pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=END,
             forced_eos_token_id=None, attn_implementation="sdpa",
         )
     )  # fmt: skip
@@ -136,7 +134,7 @@ def same_marian(shape: Shape) -> nn.Module:
     """Return a Marian with our weights, and our order of sines and cosines."""
     ours = random_model(shape)
     theirs: Any = with_our_weights(marian(ours.config), ours, MARIAN)
-    table = sinusoid_table(LONGEST, ours.config.d_model)
+    table = sinusoid_table(MAX_POSITIONS, ours.config.d_model)
     for side in (theirs.model.encoder, theirs.model.decoder):
         side.embed_positions.weight = nn.Parameter(table, requires_grad=False)
     theirs.generation_config.update(
@@ -156,7 +154,7 @@ def same_gpt2(shape: Shape) -> nn.Module:
 def decoding_job(shape: dict[str, Any]) -> Job:
     """Generate with `generate`, as its documentation says, cache included."""
     wanted = Shape.of(shape)
-    is_pair = isinstance(wanted.config(), TransformerConfig)
+    is_pair = wanted.interface is Seq2Seq
     model: Any = same_marian(wanted) if is_pair else same_gpt2(wanted)
     inputs = torch.tensor(prompts(wanted, length=source_length(wanted)))
     options: dict[str, Any] = {"max_new_tokens": N_NEW, "num_beams": wanted.beam, "do_sample": False}

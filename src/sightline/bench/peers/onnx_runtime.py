@@ -15,15 +15,13 @@ from torch import Tensor, nn
 
 from sightline.bench.decode import N_NEW, source_length
 from sightline.bench.embed import texts
-from sightline.bench.shapes import END, Shape, prompts, random_model
+from sightline.bench.shapes import END, MAX_POSITIONS, Shape, prompts, random_model
 from sightline.bench.worker import Job
 from sightline.data.datasets.batch import pad
-from sightline.model.config import TransformerConfig
+from sightline.model.interfaces import Seq2Seq
 from sightline.model.layers import ACTIVATIONS
 from sightline.model.positions import sinusoid_table
-
-LONGEST = 4_352
-"""Positions of the sinusoid table."""
+from sightline.model.registry import interface_of
 
 
 class Graph(nn.Module):
@@ -33,7 +31,7 @@ class Graph(nn.Module):
         super().__init__()
         self.stack, self.embedding, self.config = stack, embedding, config
         positions = embedding.positions
-        table = sinusoid_table(LONGEST, config.d_model) if positions is None else positions.weight.detach()
+        table = sinusoid_table(MAX_POSITIONS, config.d_model) if positions is None else positions.weight.detach()
         self.table: Tensor
         self.register_buffer("table", table.clone())
 
@@ -118,7 +116,7 @@ class StepGraph(Graph):
     def __init__(self, model: Any, embedding: Any) -> None:
         super().__init__(model.decoder, embedding, model.config)
         self.output = model.output
-        self.has_cross = isinstance(model.config, TransformerConfig)
+        self.has_cross = interface_of(model.config) is Seq2Seq
 
     def forward(self, ids: Tensor, *caches: Tensor) -> tuple[Tensor, ...]:
         """Return the best next token of each row, and keys and values, in the order they came."""
@@ -189,7 +187,7 @@ def decoding_job(shape: dict[str, Any], *, quantized: bool) -> Job:
     wanted = Shape.of(shape)
     model = random_model(wanted)
     config = model.config
-    is_pair = isinstance(config, TransformerConfig)
+    is_pair = wanted.interface is Seq2Seq
     texts = torch.tensor(prompts(wanted, length=source_length(wanted)))
     n_rows, n_layers = texts.size(0), len(model.decoder.layers)
     empty = torch.zeros(n_rows, config.n_heads, 0, config.head_width)
