@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Literal, get_args
@@ -80,6 +80,71 @@ def release_threads() -> int:
     count = torch.get_num_threads()
     torch.set_num_threads(1)
     return count
+
+
+Way = Literal["default", "onednn", "bfloat16"]
+"""How a matrix product in training is computed: see `sightline.model.products`."""
+
+MIN_ROWS = 256
+"""Fewer rows are always multiplied as torch does by itself: there is little to gain."""
+SIZES_PER_OCTAVE = 16
+"""Numbers of rows that packed batches are rounded up to, from one power of two to the next: 3 % more on average."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """The ways of all matrix products of one model in training, by their shapes, such as "128x512" (inputs, outputs).
+
+    What is not named is computed as torch does by itself.
+    """
+
+    linear: Mapping[str, Way] = field(default_factory=dict)
+    projection: Mapping[str, Way] = field(default_factory=dict)
+    """Of output projections with their loss."""
+    attention: Literal["fused", "batched"] = "fused"
+    """By torch's fused kernel, or, among few tokens, by batched products."""
+    optimizer: Way = "default"
+    """Of the products in an update, which Muon has."""
+
+    @property
+    def are_default(self) -> bool:
+        """Whether everything is computed as torch does by itself."""
+        ways = {*self.linear.values(), *self.projection.values(), self.optimizer}
+        return ways == {"default"} and self.attention == "fused"
+
+    def way_of(self, kind: Literal["linear", "projection"], inputs: int, outputs: int, *, n_rows: int) -> Way:
+        """Return the way of a product of this many rows."""
+        ways = self.linear if kind == "linear" else self.projection
+        return ways.get(f"{inputs}x{outputs}", "default") if n_rows >= MIN_ROWS else "default"
+
+    def batches_attention(self, n_texts: int, n_heads: int, n_queries: int, n_keys: int, width: int) -> bool:  # noqa: ARG002
+        """Whether attention among these tokens is computed by batched products."""
+        return self.attention == "batched"
+
+    def round_rows(self, n_rows: int) -> int:
+        """Return the number of rows that a packed batch is given: one of few, as oneDNN builds a kernel for each."""
+        if self.are_default or n_rows < MIN_ROWS:
+            return n_rows
+        step = (1 << (n_rows.bit_length() - 1)) // SIZES_PER_OCTAVE
+        return -(-n_rows // step) * step
+
+
+_products: list[Products] = []
+
+
+def current_products() -> Products | None:
+    """Return the ways in force, None outside `multiply_by`."""
+    return _products[-1] if _products else None
+
+
+@contextmanager
+def multiply_by(products: Products) -> Iterator[None]:
+    """Multiply in these ways while the block lasts."""
+    _products.append(products)
+    try:
+        yield
+    finally:
+        _products.pop()
 
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
@@ -181,6 +246,11 @@ def seed_everything(seed: int) -> None:
 
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.h
+
+
+def cache_folder() -> Path:
+    """Return the folder for what was measured or built on this machine and can be again; it may not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sightline"
 
 
 def keep_freed_memory() -> bool:

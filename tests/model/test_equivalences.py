@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from sightline import runtime
 from sightline.model import ActivationCache, Bert, Hooks, Transformer
 
 CLOSE = {"atol": 1e-5, "rtol": 0.0}
@@ -48,6 +49,23 @@ def test_packed_gradients_equal_padded(subject, batch):
 def test_packed_explicit_equals_padded_fused(decoder, batch):
     """Packing works with hooks."""
     assert_close(decoder.real(batch, packed=True, hooks=explicit()), decoder.real(batch), **CLOSE)
+
+
+@pytest.fixture
+def few_sizes(monkeypatch):
+    """Round the rows of packed batches up to powers of two, and choose nothing else."""
+    monkeypatch.setattr(runtime, "MIN_ROWS", 1)
+    monkeypatch.setattr(runtime, "SIZES_PER_OCTAVE", 1)
+    with runtime.multiply_by(runtime.Products({"1x1": "onednn"})):
+        yield
+
+
+def test_packed_rows_without_a_token_have_no_effect(subject, batch, few_sizes):
+    """Rows are repeated to fill up a size that a library knows; nothing reads them, and they get no gradient."""
+    packed, padded = (subject.real(batch, packed=packed) for packed in (True, False))
+    assert packed.size(0) not in (1, 2, 4, 8, 16, 32)
+    assert_close(packed, padded, **CLOSE)
+    assert_close(subject.gradients(packed), subject.gradients(padded), **GRADIENTS)
 
 
 def test_packed_full_batch_equals_padded(subject, make_batch):

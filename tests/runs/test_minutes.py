@@ -11,6 +11,7 @@ from sightline.errors import ModelFileError
 from sightline.runs import train, training_run
 from sightline.runs.prepare import prepare
 from sightline.runs.training_run import resolve_recipe
+from sightline.runtime import Products
 from sightline.training.distributed import Rank
 from sightline.training.estimate import Estimate
 from sightline.training.metrics import METRICS, read_metrics
@@ -27,7 +28,7 @@ def hurried(monkeypatch):
     """Let a run take two seconds whenever it looks at the clock, after a trial that promised an update a second."""
     reads = itertools.count()
     monkeypatch.setattr(training_run, "Stopwatch", partial(Stopwatch, clock=lambda: 2.0 * next(reads)))
-    monkeypatch.setattr(training_run, "run_trial", lambda run: Estimate(1000, None, 1.0, 100.0))
+    monkeypatch.setattr(training_run, "run_trial", lambda run, products: Estimate(1000, None, 1.0, 100.0))
 
 
 def timed(tmp_path, minutes: float, **more):
@@ -94,7 +95,7 @@ def test_spoiled_plans_are_refused_in_one_line(hurried, tmp_path):
 def test_a_run_killed_before_its_first_plan_can_be_resumed(hurried, tmp_path, monkeypatch):
     """Until the speed is known, nothing that follows from it may be taken for chosen."""
 
-    def die(run):
+    def die(run, products):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -208,7 +209,7 @@ def test_every_rank_decides_by_the_record_before_the_first_plan_is_in_it(tmp_pat
     recipe, folder = resolve_recipe(None, {}, tmp_path / "run", resume=True)
     run = prepare(recipe, folder, rank=Rank(), resume=True, device=torch.device("cpu"))
     monkeypatch.setattr(TimeBudget, "begin", lambda *args, **options: None)
-    run, budget = training_run.plan_run(run, folder, EarlyMain(), SilentReporter())
+    run, budget = training_run.plan_run(run, folder, EarlyMain(), SilentReporter(), Products())
     assert budget.plans == []
     assert run.settings.max_steps == 119
     assert run.settings.warmup_steps == 6

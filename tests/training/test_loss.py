@@ -6,8 +6,9 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from sightline.errors import InputError
+from sightline.runtime import MIN_ROWS, Products, multiply_by
 from sightline.training import loss as loss_module
-from sightline.training.loss import cross_entropy, projected_cross_entropy
+from sightline.training.loss import cross_entropy, projected_cross_entropy, way_of_projection
 from sightline.training.objective import Objective
 
 from .examples import TASKS, batch_source_of, model_for
@@ -38,6 +39,57 @@ def test_projected_cross_entropy_equals_plain_cross_entropy(monkeypatch, smoothi
         torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * plain, leaves), strict=True
     ):
         assert_close(found, expected)
+
+
+def chosen(way):
+    """Multiply 8 inputs by 30 outputs in this way."""
+    return multiply_by(Products(projection={"8x30": way}))
+
+
+@pytest.mark.parametrize("way", ["onednn", "bfloat16"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_projected_cross_entropy_by_another_way_is_the_same_to_its_digits(monkeypatch, way, smoothing, with_bias):
+    """Value, sums in 32 bits, and every gradient; in chunks."""
+    n_rows = MIN_ROWS + 50
+    monkeypatch.setattr(loss_module, "CHUNK_BYTES", 100 * 30 * 4)
+    hidden, weight, bias, targets = inputs(n_rows)
+    leaves = [hidden, weight, bias] if with_bias else [hidden, weight]
+    found = []
+    for one in (way, "default"):
+        with chosen(one):
+            total = projected_cross_entropy(
+                hidden, weight, targets, bias=bias if with_bias else None, smoothing=smoothing
+            )
+            found.append((total, torch.autograd.grad(total / n_rows, leaves)))
+    (ours, gradients), (plain, expected) = found
+    assert_close(ours / n_rows, plain / n_rows, atol=0.01, rtol=0.0)
+    for mine, theirs in zip(gradients, expected, strict=True):
+        assert mine.dtype == torch.float32
+        assert_close(mine, theirs, atol=0.03 * float(theirs.abs().max()), rtol=0.02)
+
+
+def test_sixteen_bits_are_left_out_where_digits_count():
+    """R-Drop compares two nearly equal distributions, and validation compares losses; few rows are not worth it."""
+    hidden, weight, _, targets = inputs(2 * MIN_ROWS)
+    rows = slice(None, MIN_ROWS - 1)
+    with chosen("bfloat16"), torch.no_grad():
+        assert way_of_projection(hidden, weight) == "default"
+    with chosen("bfloat16"):
+        assert way_of_projection(hidden, weight) == "bfloat16"
+        assert way_of_projection(hidden[rows], weight) == "default"
+        found = projected_cross_entropy(hidden, weight, targets, r_drop=1.0)
+    assert torch.equal(found, projected_cross_entropy(hidden, weight, targets, r_drop=1.0))
+
+
+def test_sixteen_bits_stay_finite_where_the_right_word_is_hopeless():
+    hidden, weight = torch.full((MIN_ROWS, 1), 200.0), torch.tensor([[-1.0], [1.0]])
+    leaves = [hidden.requires_grad_(), weight.requires_grad_()]
+    with multiply_by(Products(projection={"1x2": "bfloat16"})):
+        found = projected_cross_entropy(hidden, weight, torch.zeros(MIN_ROWS, dtype=torch.long))
+    assert found.isfinite()
+    assert found > 80 * MIN_ROWS  # the smallest probability there is, instead of e⁻⁴⁰⁰
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(found, leaves))
 
 
 def test_projected_cross_entropy_never_holds_all_logits(monkeypatch):

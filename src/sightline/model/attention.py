@@ -2,17 +2,21 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from sightline.model.cache import KeyValue, LayerCache
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
 from sightline.model.positions import Rotation, rotate
+from sightline.model.products import Linear, linear, onednn
+from sightline.runtime import current_products
 
 UNFUSED_POINTS = ("scores", "scaled", "masked", "weights")
 """Hook points that the fused kernel never computes; a layer where one is hooked takes the explicit path."""
@@ -64,6 +68,72 @@ def attend_fused(
     )
 
 
+def attend_batched(
+    query: Float[Tensor, "B H T D"],
+    key: Float[Tensor, "B H S D"],
+    value: Float[Tensor, "B H S D"],
+    mask: Mask | None = None,
+) -> Float[Tensor, "B H T D"]:
+    """Return the first result of `attend`, for training on short texts.
+
+    Among few tokens the bookkeeping of the fused kernel takes longer than batched products, whose weights are kept for
+    the backward pass.
+    """
+    result: Tensor = _BatchedAttention.apply(query, key, value, None if mask is None else mask.additive)  # type: ignore[no-untyped-call]
+    return result
+
+
+MAX_BATCHED_WEIGHTS = 1 << 24
+"""Attention weights of one layer that are kept in memory: those of 64 texts of 256 tokens in four heads."""
+
+
+def batches_pay(query: Float[Tensor, "B H T D"], key: Float[Tensor, "B G S D"], mask: Mask | None) -> bool:
+    """Whether attention is to be computed by batched products: in training, if so decided for this model."""
+    products = current_products()
+    if products is None or not torch.is_grad_enabled() or query.dtype != torch.float32 or query.device.type != "cpu":
+        return False
+    n_texts, n_heads, n_queries, width = query.shape
+    n_keys = key.size(2)
+    if n_heads != key.size(1) or n_texts * n_heads * n_queries * n_keys > MAX_BATCHED_WEIGHTS:
+        return False
+    if mask is not None and mask.hides_everything:  # whose softmax would not be a number
+        return False
+    return products.batches_attention(n_texts, n_heads, n_queries, n_keys, width)
+
+
+class _BatchedAttention(torch.autograd.Function):
+    """Two batched products, and four more backward. Queries are scaled when they are copied, so scores need not be."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, additive: Tensor | None) -> Tensor:
+        n_rows, n_heads, n_queries, width = query.shape
+        scaled = (query * width**-0.5).reshape(n_rows * n_heads, n_queries, width)
+        k, v = (part.reshape(n_rows * n_heads, -1, width) for part in (key, value))
+        with onednn():
+            scores = torch.bmm(scaled, k.mT)
+            if additive is not None:
+                scores.view(n_rows, n_heads, n_queries, -1).add_(additive)
+            weights = scores.softmax(dim=-1)
+            head_outputs = torch.bmm(weights, v)
+        ctx.save_for_backward(scaled, k, v, weights)
+        return head_outputs.view(query.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scaled, k, v, weights = ctx.saved_tensors
+        n_rows, n_heads, _, width = gradients[0].shape
+        gradient = gradients[0].reshape(scaled.shape)
+        with onednn():
+            value_gradient = torch.bmm(weights.mT, gradient)
+            weights_gradient = torch.bmm(gradient, v.mT)
+            scores_gradient = torch._softmax_backward_data(weights_gradient, weights, -1, torch.float32)
+            query_gradient = torch.bmm(scores_gradient, k).mul_(width**-0.5)
+            key_gradient = torch.bmm(scores_gradient.mT, scaled)
+        parts = (query_gradient, key_gradient, value_gradient)
+        return (*(part.view(n_rows, n_heads, -1, width) for part in parts), None)
+
+
 class MultiHeadAttention(nn.Module):
     """h parallel heads, each of width d_model / h or `d_head`, concatenated and projected (3.2.2).
 
@@ -86,10 +156,10 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads or n_heads, d_head or d_model // n_heads
-        self.query = nn.Linear(d_model, n_heads * self.d_head, bias=qkv_bias)
-        self.key = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
-        self.value = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
-        self.output = nn.Linear(n_heads * self.d_head, d_model, bias=output_bias)
+        self.query = Linear(d_model, n_heads * self.d_head, bias=qkv_bias)
+        self.key = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.value = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.output = Linear(n_heads * self.d_head, d_model, bias=output_bias)
         self.query_norm = make_qk_norm(self.d_head) if make_qk_norm else None
         self.key_norm = make_qk_norm(self.d_head) if make_qk_norm else None
         self.dropout = Dropout(dropout)
@@ -167,6 +237,8 @@ class MultiHeadAttention(nn.Module):
         query, key, value = hooks("query", query), hooks("key", key), hooks("value", value)
         if self.dropout.active or hooks.watches(*UNFUSED_POINTS):
             head_outputs, _ = attend(query, key, value, mask, dropout=self.dropout, hooks=hooks)
+        elif batches_pay(query, key, mask):
+            head_outputs = attend_batched(query, key, value, mask)
         else:
             head_outputs = attend_fused(query, key, value, mask)
         return hooks("head_outputs", head_outputs)
@@ -186,15 +258,15 @@ MIN_ROWS_TO_FUSE = 64
 def fused_projection(x: Float[Tensor, "*rows E"], *linears: nn.Linear) -> Float[Tensor, "*rows out"]:
     """Apply several projections to the same x as one matrix product; return their results concatenated."""
     if x.numel() < MIN_ROWS_TO_FUSE * x.size(-1):
-        return torch.cat([linear(x) for linear in linears], dim=-1)
-    weights: list[Tensor] = [linear.weight for linear in linears]
-    if all(linear.bias is None for linear in linears):
-        return F.linear(x, torch.cat(weights))
+        return torch.cat([each(x) for each in linears], dim=-1)
+    weights: list[Tensor] = [each.weight for each in linears]
+    if all(each.bias is None for each in linears):
+        return linear(x, torch.cat(weights))
     biases: list[Tensor] = [
-        weight.new_zeros(weight.size(0)) if linear.bias is None else linear.bias
-        for linear, weight in zip(linears, weights, strict=True)
+        weight.new_zeros(weight.size(0)) if each.bias is None else each.bias
+        for each, weight in zip(linears, weights, strict=True)
     ]
-    return F.linear(x, torch.cat(weights), torch.cat(biases))
+    return linear(x, torch.cat(weights), torch.cat(biases))
 
 
 class Dropout(nn.Module):

@@ -12,6 +12,7 @@ from sightline.model.embedding import TokenEmbedding
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.layers import ACTIVATIONS, Stack, initialize, small_normal
 from sightline.model.packing import Layout
+from sightline.model.products import Linear
 
 
 class Bert(nn.Module):
@@ -64,7 +65,7 @@ class Bert(nn.Module):
         packed_segments = None if segments is None else layout.pack(segments)
         x = self.embedding(layout.pack(ids), context, segments=packed_segments, hooks=hooks.within("embedding"))
         hidden: Tensor = self.encoder(x, context, hooks=hooks)
-        return hidden
+        return layout.trim(hidden)
 
     def mlm(self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows V"]:
         """Return the logits of the vocabulary at each token (masked language modeling)."""
@@ -111,7 +112,7 @@ class MLMHead(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.activation = config.activation
-        self.transform = nn.Linear(config.d_model, config.d_model)
+        self.transform = Linear(config.d_model, config.d_model)
         self.norm = nn.LayerNorm(config.d_model, eps=config.norm_eps)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
 

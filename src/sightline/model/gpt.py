@@ -63,7 +63,7 @@ class GPT(nn.Module):
         context = AttentionContext.causal(layout, self.config, self.output.weight.dtype)
         x = self.embedding(layout.pack(ids), context, hooks=hooks.within("embedding"))
         hidden: Tensor = self.decoder(x, context, hooks=hooks)
-        return hidden
+        return layout.trim(hidden)
 
     def logits(self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows V"]:
         """Project to the logits of every token of the vocabulary."""

@@ -14,6 +14,7 @@ from sightline.model.context import AttentionContext
 from sightline.model.hooks import NO_HOOKS, NoHooks
 from sightline.model.masks import Mask
 from sightline.model.packing import Layout
+from sightline.model.products import Linear
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: F.relu(x, inplace=True),  # safe in place: its input is the fresh output of a linear map
@@ -30,9 +31,9 @@ class FeedForward(nn.Module):
     def __init__(self, *, d_model: int, d_ff: int, activation: Activation = "relu", bias: bool = True) -> None:
         super().__init__()
         self.activation = activation
-        self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
-        self.gate_proj = nn.Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
-        self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
+        self.up_proj = Linear(d_model, d_ff, bias=bias)
+        self.gate_proj = Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
+        self.down_proj = Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "*rows E"], hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows E"]:
         """Project up, apply the activation, project down."""

@@ -6,6 +6,7 @@ to its scores: 0 where allowed, −∞ where not.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,6 +36,11 @@ class Mask:
     additive: Float[Tensor, "#B #H #T S"]
     is_causal: bool = False
     """Exactly the square causal mask, which the fused kernel applies without reading it."""
+
+    @cached_property
+    def hides_everything(self) -> bool:
+        """Whether some query may attend to nothing: its text is empty."""
+        return not self.is_causal and bool((self.additive.amax(dim=-1) == -math.inf).any())
 
     @classmethod
     def of(cls, allowed: Bool[Tensor, "#B #H #T S"], *, dtype: torch.dtype = torch.float32) -> "Mask":

@@ -13,6 +13,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from sightline.errors import InputError
+from sightline.runtime import current_products
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,12 @@ class Layout:
     packed: bool = False
     """Whether the tokens form a list of N instead of a grid of B × T."""
     pack_indices: Int[Tensor, "N"] | None = None
-    """Indices of the packed tokens in the flattened grid; None if they fill it."""
+    """Indices of the packed tokens in the flattened grid; None if they fill it.
+
+    The last ones may repeat the first token (`Products.round_rows`): rows that nothing reads and no gradient reaches.
+    """
+    n_tokens: int = 0
+    """Packed tokens without such repetitions, where there are `pack_indices`."""
     pad_indices: Int[Tensor, "B T"] | None = None
     """The inverse: the index of the token at each place of the grid, an arbitrary token for padding."""
 
@@ -44,7 +50,11 @@ class Layout:
             return cls(lengths, longest, packed)
         real = (torch.arange(longest, device=batch.device) < lengths[:, None]).flatten()  # BT
         pad_indices = (real.cumsum(0) - 1).clamp(min=0).view(n_rows, longest)
-        return cls(lengths, longest, packed, real.nonzero().squeeze(1), pad_indices)
+        pack_indices = real.nonzero().squeeze(1)
+        n_tokens, products = pack_indices.numel(), current_products()
+        if products is not None and n_tokens and (surplus := products.round_rows(n_tokens) - n_tokens):
+            pack_indices = torch.cat([pack_indices, pack_indices[:1].expand(surplus)])
+        return cls(lengths, longest, packed, pack_indices, n_tokens, pad_indices)
 
     @property
     def has_padding(self) -> bool:
@@ -57,8 +67,13 @@ class Layout:
             return grid
         if self.pack_indices is None:
             return grid.flatten(0, 1)
-        packed: Tensor = _Pack.apply(grid, self.pack_indices)  # type: ignore[no-untyped-call]
+        packed: Tensor = _Pack.apply(grid, self.pack_indices, self.n_tokens)  # type: ignore[no-untyped-call]
         return packed
+
+    def trim(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """Leave out the rows that repeat a token: N … as the caller counts them."""
+        surplus = self.pack_indices is not None and self.packed and self.n_tokens < rows.size(0)
+        return rows[: self.n_tokens] if surplus else rows
 
     def pad(self, rows: Shaped[Tensor, "..."]) -> Shaped[Tensor, "B T *rest"]:
         """Restore the grid: N … → B T ….
@@ -69,7 +84,7 @@ class Layout:
             return rows
         if self.pack_indices is None or self.pad_indices is None:
             return rows.view(self.lengths.size(0), self.longest, *rows.shape[1:])
-        grid: Tensor = _Pad.apply(rows, self.pack_indices, self.pad_indices)  # type: ignore[no-untyped-call]
+        grid: Tensor = _Pad.apply(rows, self.pack_indices, self.n_tokens, self.pad_indices)  # type: ignore[no-untyped-call]
         return grid
 
     def positions(self) -> Int[Tensor, "..."]:
@@ -89,30 +104,35 @@ class _Pack(torch.autograd.Function):
     """Gather with a gradient that is zero at the padding. torch's own would accumulate where a copy suffices."""
 
     @staticmethod
-    def forward(ctx: Any, grid: Tensor, pack_indices: Tensor) -> Tensor:
+    def forward(ctx: Any, grid: Tensor, pack_indices: Tensor, n_tokens: int) -> Tensor:
         ctx.save_for_backward(pack_indices)
-        ctx.grid = grid.shape[:2]
+        ctx.grid, ctx.n_tokens = grid.shape[:2], n_tokens
         return gather(grid, pack_indices)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (pack_indices,) = ctx.saved_tensors
         n_rows, longest = ctx.grid
-        grid = gradients[0].new_zeros(n_rows * longest, *gradients[0].shape[1:])
-        return grid.index_copy_(0, pack_indices, gradients[0]).view(n_rows, longest, *grid.shape[1:]), None
+        n_tokens, gradient = ctx.n_tokens, gradients[0]
+        grid = gradient.new_zeros(n_rows * longest, *gradient.shape[1:])
+        grid.index_copy_(0, pack_indices[:n_tokens], gradient[:n_tokens])
+        return grid.view(n_rows, longest, *grid.shape[1:]), None, None
 
 
 class _Pad(torch.autograd.Function):
-    """Scatter back to the grid; the copies that fill the padding pass no gradient."""
+    """Scatter back to the grid; the copies that fill the padding pass no gradient, and repeated rows get none."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, pack_indices: Tensor, pad_indices: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, pack_indices: Tensor, n_tokens: int, pad_indices: Tensor) -> Tensor:
         ctx.save_for_backward(pack_indices)
+        ctx.n_tokens = n_tokens
         if rows.size(0) == 0:  # a batch of empty sentences has nothing to copy
             return rows.new_zeros(*pad_indices.shape, *rows.shape[1:])
         return rows.index_select(0, pad_indices.flatten()).view(*pad_indices.shape, *rows.shape[1:])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (pack_indices,) = ctx.saved_tensors
-        return gather(gradients[0], pack_indices), None, None
+        rows = gather(gradients[0], pack_indices)
+        rows[ctx.n_tokens :] = 0
+        return rows, None, None, None

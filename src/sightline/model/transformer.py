@@ -115,7 +115,7 @@ class Transformer(nn.Module):
         x = self.target_embedding(layout.pack(target), context, hooks=hooks.within("embedding"))
         cross_kv = self.decoder.project_cross_kv(encoder_output.hidden, encoder_output.layout)
         hidden: Tensor = self.decoder(x, context, cross_kv=cross_kv, cross_mask=encoder_output.mask, hooks=hooks)
-        return hidden
+        return layout.trim(hidden)
 
     def logits(self, hidden: Float[Tensor, "*rows E"], *, hooks: NoHooks = NO_HOOKS) -> Float[Tensor, "*rows V"]:
         """Project to the logits of every token of the vocabulary."""

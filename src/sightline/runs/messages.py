@@ -14,7 +14,8 @@ from sightline.runs.folder import MODEL
 from sightline.runs.prepare import PreparedRun
 from sightline.runs.show_config import to_toml
 from sightline.runs.training_facts import has_fold_scores, training_file_names
-from sightline.training.estimate import Estimate, estimate
+from sightline.runtime import Products, multiply_by
+from sightline.training.estimate import BatchLoss, Estimate, estimate
 from sightline.training.loop import CHECKPOINTS, StopReason, autocast
 from sightline.training.recipe_warnings import DataFacts, recipe_warnings
 from sightline.training.report import Reporter, Sample
@@ -103,22 +104,28 @@ def log_estimate(run: PreparedRun, trial: Estimate, budget: TimeBudget, reporter
     reporter.info(trial.describe(n_updates, max_seconds=max_seconds))
 
 
-def run_trial(run: PreparedRun) -> Estimate:
+def run_trial(run: PreparedRun, products: Products) -> Estimate:
     """Measure a typical batch and the largest one."""
     epoch = run.batch_source.epoch(0)
     by_size = epoch.sizes.argsort()
+    with multiply_by(products):
+        return estimate(
+            run.state.model,
+            [epoch[int(by_size[len(epoch) // 2])], epoch[int(by_size[-1])]],
+            batch_loss(run),
+            gradient_accumulation=run.settings.gradient_accumulation,
+            optimizer=run.state.optimizer,
+        )
+
+
+def batch_loss(run: PreparedRun) -> BatchLoss:
+    """Return the loss of the run's loop."""
 
     def loss(model: Model, batch: Batch) -> Tensor:
         with autocast(run.settings, run.state):
             return run.objective(model, batch.to(run.state.device)).total
 
-    return estimate(
-        run.state.model,
-        [epoch[int(by_size[len(epoch) // 2])], epoch[int(by_size[-1])]],
-        loss,
-        gradient_accumulation=run.settings.gradient_accumulation,
-        optimizer=run.state.optimizer,
-    )
+    return loss
 
 
 STOP_REASONS: dict[StopReason, str] = {

@@ -1,5 +1,6 @@
 """Run a recipe: prepare, train, validate, save, and report."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -13,10 +14,10 @@ import torch
 from sightline import bundle, runtime
 from sightline.bundle import build_model_card
 from sightline.config import to_mapping
-from sightline.errors import RefusedError, SettingsError
+from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError
 from sightline.model import Model
 from sightline.runs.autosize import resolve_training_settings
-from sightline.runs.folder import MODEL, choose_folder, first_fold, initial_snapshot, is_run
+from sightline.runs.folder import MODEL, RUN_RECORD, choose_folder, first_fold, initial_snapshot, is_run
 from sightline.runs.folds import (
     check_finished_fold,
     collect_fold_scores,
@@ -27,6 +28,7 @@ from sightline.runs.folds import (
     whole_recipe,
 )
 from sightline.runs.messages import (
+    batch_loss,
     card_sections,
     log_estimate,
     log_introduction,
@@ -57,12 +59,12 @@ from sightline.runs.run_record import (
 )
 from sightline.runs.training_facts import keep_finite
 from sightline.runs.validation import FoldScores
-from sightline.runtime import StopRequest, stop_on_signals
+from sightline.runtime import Products, StopRequest, stop_on_signals
 from sightline.storage import current_folder, lock_run
 from sightline.tasks import load
-from sightline.training import checkpoint
+from sightline.training import checkpoint, precision
 from sightline.training.distributed import SINGLE_RANK, Rank, join_process_group
-from sightline.training.estimate import OverfitCheck, run_overfit_check
+from sightline.training.estimate import OverfitCheck, forward_backward, preserve_state, run_overfit_check
 from sightline.training.loop import CHECKPOINTS, StopReason, TrainerContext
 from sightline.training.loop import train as train_loop
 from sightline.training.metrics import (
@@ -311,11 +313,12 @@ def run_training(
         rank.barrier()
     resumed = bool(resume and restore(run, folder, rank, reporter))
     compile_layers(run)
-    run, budget = plan_run(run, folder, rank, reporter)
+    products = decide_products(run, folder, rank, reporter, resumed=resumed)
+    run, budget = plan_run(run, folder, rank, reporter, products)
     first = run.state.progress.step + 1 if resumed else 0
     # From here on there is something to save on a signal.
     with stop_on_signals() as stop, open_tensorboard(folder, wanted=tensorboard and rank.is_main, first=first) as board:
-        context = build_trainer_context(run, folder, rank, stop, reporter, board, budget, first=first)
+        context = build_trainer_context(run, folder, rank, stop, reporter, board, budget, products, first=first)
         stop_reason = train_loop(run.state, run.batch_source, run.objective, run.settings, context)
     reporter.end()
     scores: dict[str, Metric] = {}
@@ -366,13 +369,53 @@ def restore(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> b
     return True
 
 
-def plan_run(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter) -> tuple[PreparedRun, TimeBudget]:
+def decide_products(run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter, *, resumed: bool) -> Products:
+    """Return how this run multiplies: as before it was stopped, or as is fastest on this machine.
+
+    The main rank measures and decides for all, and records it: other ways have other last digits. A run that began
+    before there was a choice continues as it began.
+    """
+    if run.settings.precision != "auto" or run.settings.compile or run.state.device.type != "cpu":
+        return Products()
+    told = b""
+    if rank.is_main:
+        record = read_run_record(folder) or {}
+        if "products" not in record:
+            products = Products() if resumed else measure_products(run)
+            record = {**record, "products": precision.to_record(products)}
+            write_run_record(folder, record)
+        told = json.dumps(record["products"]).encode()
+    entries = json.loads(rank.gather(told)[0])
+    try:
+        products = precision.from_record(entries)
+    except InputError as error:
+        raise ModelFileError(folder / RUN_RECORD, f"has invalid entries: {error}") from None
+    reporter.info(precision.describe(products))
+    if entries.get("machine") != precision.machine_key() and not products.are_default:
+        reporter.warn("measured on another machine or with other threads; this is kept, so that the run stays the same")
+    return products
+
+
+def measure_products(run: PreparedRun) -> Products:
+    """Measure with a typical batch; model, optimizer and random generators are unchanged, to the last bit."""
+    epoch = run.batch_source.epoch(0)
+    batch = epoch[int(epoch.sizes.argsort()[len(epoch) // 2])]
+    model, optimizer, loss = run.state.model, run.state.optimizer, batch_loss(run)
+    if not len(batch):
+        return Products()
+    with preserve_state(model, optimizer):
+        return precision.choose_products(partial(forward_backward, model, batch, loss), optimizer.hidden_matrices)
+
+
+def plan_run(
+    run: PreparedRun, folder: Path, rank: Rank, reporter: Reporter, products: Products
+) -> tuple[PreparedRun, TimeBudget]:
     """Try a few batches, fit a run with a limit in minutes to it, and print what to expect.
 
     The main rank measures and decides. How often such a run validates and saves depends on its number of updates: these
     settings become part of run.json together with the first plan.
     """
-    trial = run_trial(run) if rank.is_main else None
+    trial = run_trial(run, products) if rank.is_main else None
     record, recipe, progress = read_run_record(folder) or {}, run.recipe, run.state.progress
     [seconds] = rank.sum(trial.seconds_per_update if trial else 0.0)  # all have read the record: it is about to change
     set_by_user = {name for name in ("max_steps", "max_epochs") if recipe.sections["training"].get(name) is not None}
@@ -423,6 +466,7 @@ def build_trainer_context(
     reporter: Reporter,
     board: TensorBoardWriter | None,
     budget: TimeBudget,
+    products: Products,
     *,
     first: int,
 ) -> TrainerContext:
@@ -441,7 +485,9 @@ def build_trainer_context(
         save_model(run, folder, result, result.to_record())
 
     clock = Stopwatch(run.state.progress.seconds)
-    return TrainerContext(folder, reporter, write_metrics, run.validator, save_best, rank, stop, budget, clock)
+    return TrainerContext(
+        folder, reporter, write_metrics, run.validator, save_best, rank, stop, budget, clock, products
+    )
 
 
 def save_model(run: PreparedRun, folder: Path, result: ValidationResult, scores: Mapping[str, Metric]) -> None:

@@ -7,7 +7,7 @@ It knows no task: the type of a batch decides the loss (`objective`). Everything
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ import torch
 
 from sightline.data.datasets.batch import Batch
 from sightline.data.datasets.batch_source import BatchSource
-from sightline.runtime import StopRequest
+from sightline.runtime import Products, StopRequest, multiply_by
 from sightline.training.checkpoint import save_checkpoint, save_snapshot, snapshot_due
 from sightline.training.distributed import Rank
 from sightline.training.metrics import ValidationResult
@@ -48,6 +48,8 @@ class TrainerContext:
     stop: StopRequest
     budget: TimeBudget
     clock: Stopwatch
+    products: Products = field(default_factory=Products)
+    """How matrix products are computed."""
 
 
 def train(
@@ -65,7 +67,7 @@ def train(
     stopping = False
     while (stop_reason := find_stop_reason(state, settings, context, n_batches=len(epoch), stopping=stopping)) is None:
         batch = epoch[state.progress.position]
-        loss = forward_backward(state, batch, objective, settings)
+        loss = forward_backward(state, batch, objective, settings, context.products)
         accumulate_loss(state, loss)
         clock.count_batch(batch.n_tokens)
         state.progress = advance_progress(state.progress, n_batches=len(epoch))
@@ -82,14 +84,14 @@ def train(
 
 
 def forward_backward(
-    state: TrainingState, batch: Batch, objective: Objective, settings: TrainingSettings
+    state: TrainingState, batch: Batch, objective: Objective, settings: TrainingSettings, products: Products
 ) -> Loss | None:
     """Add the gradients of one batch to the accumulated ones; return None if this rank has no rows of it."""
     if not len(batch):
         return None
-    with autocast(settings, state):
+    with autocast(settings, state), multiply_by(products):
         loss = objective(state.model, batch.to(state.device))
-    loss.total.backward()  # type: ignore[no-untyped-call]
+        loss.total.backward()  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -110,9 +112,10 @@ def update(state: TrainingState, settings: TrainingSettings, context: TrainerCon
     gradients = [parameter.grad for _, parameter in state.optimizer.named_parameters() if parameter.grad is not None]
     torch._foreach_div_(gradients, max(tokens, 1.0))
     rate = learning_rate(settings, context.budget.schedule_step(step), d_model=state.model.config.d_model)
-    result = state.optimizer.update(
-        step, learning_rate=rate, grad_clip=settings.grad_clip, on_non_finite=settings.on_non_finite
-    )
+    with multiply_by(context.products):
+        result = state.optimizer.update(
+            step, learning_rate=rate, grad_clip=settings.grad_clip, on_non_finite=settings.on_non_finite
+        )
     state.optimizer.zero_grad()
     if state.ema is not None:
         state.ema.update(state.model, step)
@@ -266,7 +269,7 @@ def accumulate_loss(state: TrainingState, loss: Loss | None) -> None:
 
 
 def autocast(settings: TrainingSettings, state: TrainingState) -> AbstractContextManager[object]:
-    """Compute matrix products in the precision of the settings."""
-    if settings.precision == "float32":
+    """Compute in 16 bits where the settings ask for it; `auto` chooses product by product (`Products`)."""
+    if settings.precision != "bfloat16":
         return nullcontext()
     return torch.autocast(state.device.type, dtype=torch.bfloat16)

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from sightline.bundle.weights import TensorFile, check_tensors, open_tensor_file
 from sightline.errors import InputError, SightlineError
 from sightline.model.interfaces import Model
+from sightline.model.products import by_way
+from sightline.runtime import Way, current_products
 from sightline.training.settings import OnNonFinite, TrainingSettings
 
 NamedParameters = list[tuple[str, nn.Parameter]]
@@ -44,6 +46,12 @@ class Optimizer:
         for part in self.parts:
             for group in part.param_groups:
                 yield from zip(group["param_names"], group["params"], strict=True)
+
+    @property
+    def hidden_matrices(self) -> list[Tensor]:
+        """The matrices that Muon updates."""
+        muons = [part for part in self.parts if isinstance(part, Muon)]
+        return [matrix for muon in muons for group in muon.param_groups for matrix in group["params"]]
 
     def zero_grad(self) -> None:
         """Clear the gradients."""
@@ -154,8 +162,8 @@ class Muon(torch.optim.Muon):
     """Muon (Jordan et al. 2024), with Nesterov momentum and updates as large as AdamW's: one learning rate suits both.
 
     torch's own computes its matrix products in bfloat16, which is slow without hardware support (docs/log.md). Here
-    they have the precision of the weights, and all matrices of one shape are orthogonalized in one batch. The state is
-    that of torch's Muon.
+    they have the precision of the weights (`Products.optimizer`), and all matrices of one shape are orthogonalized in
+    one batch. The state is that of torch's Muon.
     """
 
     def __init__(
@@ -170,13 +178,16 @@ class Muon(torch.optim.Muon):
         """Update every matrix that has a gradient."""
         if closure is not None:
             raise NotImplementedError("closures are not supported: compute gradients before step()")
+        products = current_products()
+        way: Way = "default" if products is None else products.optimizer
         for group in self.param_groups:
             same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     same_shape[parameter.shape].append(parameter)
             for shape, parameters in same_shape.items():
-                directions = orthogonalize(torch.stack([self._direction(one, group) for one in parameters]), group)
+                with by_way(way):
+                    directions = orthogonalize(torch.stack([self._direction(one, group) for one in parameters]), group)
                 rate = group["lr"] * 0.2 * max(shape) ** 0.5  # what torch calls "match_rms_adamw"
                 torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_add_(parameters, list(directions), alpha=-rate)
