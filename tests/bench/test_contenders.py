@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sightline.bench import worker
 from sightline.bench.contenders import Contender, Plan, Setting, before, environment, selected
 from sightline.bench.measure import Timing, median_seconds, time_interleaved
+from sightline.bench.worker import Job
 from sightline.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,19 @@ def test_fastest_setting_takes_part_and_settings_that_fail_do_not():
     assert one.setting == "fast"
     [none] = Plan(1).run([Contender("a", "jobs:refusing", settings=settings)], {"shape": None})
     assert none.error.startswith("slow: RuntimeError: cannot be built here; fast: ")
+
+
+def test_short_jobs_are_awake_when_their_turn_is_timed(monkeypatch):
+    """After a pause the first run is slower; training and servers have no pauses."""
+    taken = iter([1.0, 0.1, 0.1, 0.1, 0.1, 0.1])
+    monkeypatch.setattr(worker, "seconds_of", lambda job: next(taken))
+    monkeypatch.setattr(worker, "SECONDS_PER_TURN", 0.5)
+    assert worker.time_turn(Job(lambda: None)) == 0.1
+    taken = iter([0.125, *[0.25] * 4])
+    assert worker.time_turn(Job(lambda: None)) == 0.25
+    assert list(taken) == []
+    taken = iter([worker.LONG])
+    assert worker.time_turn(Job(lambda: None)) == worker.LONG
 
 
 def test_before_is_another_work_tree(tmp_path):

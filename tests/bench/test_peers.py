@@ -2,14 +2,18 @@
 
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
 import torch
+from torch.testing import assert_close
 
-from sightline.bench import decode, embed, train
+from sightline.bench import decode, embed, levers, train
 from sightline.bench.shapes import PAD, SIZES, Shape, Size, padding_share, pair_batch, random_model, training_batch
+from sightline.model import attention, packing
 from sightline.model.registry import resolve
+from sightline.training import objective
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # other libraries' own
 
@@ -94,6 +98,58 @@ def test_contender_learns_the_batch(size, made, autocast):
     for _ in range(10):
         assert math.isfinite(step())
     assert float(model.eval()(batch)) < before
+
+
+@pytest.fixture
+def undone(monkeypatch):
+    """Undo a lever for one test."""
+
+    def undo(name):
+        for owner, attribute in ((attention, "keep_factors"), (attention, "MIN_ROWS_TO_FUSE")):
+            monkeypatch.setattr(owner, attribute, getattr(owner, attribute))
+        monkeypatch.setattr(objective, "projected_cross_entropy", objective.projected_cross_entropy)
+        for attribute in ("of", "trim"):
+            monkeypatch.setattr(packing.Layout, attribute, vars(packing.Layout)[attribute])
+        levers.CHANGES[name]()
+
+    return undo
+
+
+@pytest.mark.parametrize("lever", levers.CHANGES)
+@pytest.mark.parametrize("size", SMALL_SIZES)
+def test_step_without_a_lever_has_the_same_loss(size, lever, undone):
+    """A lever saves time and changes no result."""
+    shape = Shape(size)
+    torch.manual_seed(0)
+    model, batch = train.Sightline(shape.config(), smoothing=0.1).eval(), training_batch(shape)
+    expected = model(batch)
+    gradients = torch.autograd.grad(expected, list(model.parameters()), allow_unused=True)
+    undone(lever)
+    found = model(batch)
+    assert_close(found, expected)
+    for mine, theirs in zip(
+        torch.autograd.grad(found, list(model.parameters()), allow_unused=True), gradients, strict=True
+    ):
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_dropout_by_torch_drops_as_many(undone):
+    undone("cheap random bits for dropout")
+    kept = attention.keep_factors(torch.zeros(10_000), 0.25)
+    assert set(kept.tolist()) == {0.0, float(torch.tensor(1 / 0.75))}
+    assert 0.7 < float((kept > 0).float().mean()) < 0.8
+
+
+@pytest.mark.parametrize("lever", [None, *levers.LEVERS])
+def test_ablation_builds_a_step_without_each_lever(lever, undone, monkeypatch):
+    """The process of a contender undoes it; here it is undone for the test only."""
+    monkeypatch.setattr(train, "CHANGES", {name: partial(undone, name) for name in levers.CHANGES})
+    monkeypatch.setattr(train, "keep_freed_memory", lambda: None)
+    job = train.our_job(Shape("tiny").as_arguments()["shape"], without=lever)
+    assert math.isfinite(job.run())
+    assert job.facts["products"].startswith("matrix products")
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -124,7 +124,14 @@ class Process:
 
     def time(self, count: int = 1) -> list[float]:
         """Run the job and return the seconds of each run."""
-        answer = self.ask(run=count)
+        return self.seconds_of(self.ask(run=count))
+
+    def time_turn(self) -> list[float]:
+        """Take a turn and return the seconds of a run in it."""
+        return self.seconds_of(self.ask(turn=True))
+
+    def seconds_of(self, answer: Mapping[str, Any]) -> list[float]:
+        """Return what was measured, and keep the peak of the memory."""
         self.peak_bytes = answer["peak_bytes"]
         seconds: list[float] = answer["seconds"]
         return seconds
@@ -223,7 +230,7 @@ def run_contenders(
             for name, process in list(processes.items()):
                 time.sleep(PAUSE)
                 try:
-                    seconds.setdefault(name, []).extend(process.time())
+                    seconds.setdefault(name, []).extend(process.time_turn())
                 except ContenderError as error:
                     results[name] = Result(name, results[name].setting, error=str(error))
                     del processes[name]

@@ -24,7 +24,7 @@ from sightline.bench.growth import Growth, GrowthReport, measure_growth
 from sightline.bench.limits import describe_machine
 from sightline.bench.report import Report
 from sightline.bench.shapes import END, PAD
-from sightline.bench.train import PEERS
+from sightline.bench.train import PEERS, run_products
 from sightline.bench.worker import Job
 from sightline.data.corpora.builtin import make_phrasebook, translations
 from sightline.data.corpora.corpus import Corpus
@@ -39,9 +39,10 @@ from sightline.data.tokenizers import Tokenizer, train_bpe
 from sightline.errors import InputError
 from sightline.model.interfaces import Seq2Seq
 from sightline.model.registry import build, preset, resolve
-from sightline.runtime import TRAINING_SPIN_COUNT, choose_device, keep_freed_memory, limit_spinning
+from sightline.runtime import TRAINING_SPIN_COUNT, choose_device, keep_freed_memory, limit_spinning, multiply_by
 from sightline.training.estimate import synchronize
 from sightline.training.objective import Objective
+from sightline.training.precision import describe
 
 VOCAB_SIZE = 8_000
 BATCH_TOKENS = 6_000
@@ -123,16 +124,21 @@ def our_job(source: str | None, target: str | None, n: int, size: str) -> Job:
     batch_source = PairBatchSource(sentences.dataset(), everything, rank_slice, source=tokenizer, target=tokenizer)
     objective, optimizer = Objective(0.1), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
+    epoch = batch_source.epoch(0)
+    typical = epoch[int(epoch.sizes.argsort()[len(epoch) // 2])].to(device)
+    products = run_products(model, lambda: objective(model, typical).total.backward())  # type: ignore[no-untyped-call]
+
     def train_epoch() -> None:
         for batch in batch_source.epoch(0):
-            loss = objective(model, batch.to(device))
             optimizer.zero_grad(set_to_none=True)
-            (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
+            with multiply_by(products):
+                loss = objective(model, batch.to(device))
+                (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
         synchronize(device)
 
-    return Job(train_epoch, {"padding": 0.0})
+    return Job(train_epoch, {"padding": 0.0, "products": describe(products)})
 
 
 def peer_job(
@@ -213,6 +219,7 @@ def bench_corpus(epoch: EpochSettings, n_sentences: int, plan: Plan) -> Report:
     results = plan.run(contenders(), arguments)
     shares = [f"{one.name} {one.facts['padding']:.1%}" for one in results if "padding" in one.facts]
     remarks = [f"  padding: {', '.join(shares)} (our batches before packing: {our_padding_share(sentences):.1%})"]
+    remarks += [f"  {one.facts['products']}" for one in results if "products" in one.facts]
     n_tokens = sentences.n_target_tokens
     about = f"One epoch, {epoch.size}: {len(sentences.sources):,} pairs, {n_tokens:,} target tokens"
     return Report("corpus", about, results, machine, n_tokens, remarks=remarks)

@@ -127,6 +127,9 @@ def train(
     rounds: Rounds = 15,
     only: Only = None,
     before: Before = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Instead of peers: ours without each of its levers, one at a time.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Time one training step against the installed peers. A step is forward, backward and update.
@@ -136,11 +139,14 @@ def train(
     Example: sightline bench train --size base --rounds 7
     """
     from sightline.bench.shapes import Shape
-    from sightline.bench.train import bench_train, grow_train
+    from sightline.bench.train import ablate_train, bench_train, grow_train
 
     shape = Shape(size.value, batch=batch, length=length)
     with benchmark_plan(rounds, only, before) as plan:
-        found = bench_train(shape, plan) if grow is None else grow_train(shape, growth_of(grow, first, last), plan)
+        if grow is not None:
+            found: Report | GrowthReport = grow_train(shape, growth_of(grow, first, last), plan)
+        else:
+            found = ablate_train(shape, plan) if ablate else bench_train(shape, plan)
     report(found, as_json=as_json)
 
 
