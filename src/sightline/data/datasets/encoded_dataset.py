@@ -8,6 +8,7 @@ dataset that is damaged or of another format is built again.
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -145,8 +146,8 @@ def write_dataset(folder: Path, corpus: Corpus, encoder: Encoder) -> None:
     n_ids = 0
     with create_array_folder(folder, dtypes) as writer:
         writer.append("bounds", [0])
-        for records in chunk_records(corpus.records(counts)):
-            rows = list(limit_length(encoder.encode(records), corpus, encoder, counts))
+        for encoded in encode_chunks(chunk_records(corpus.records(counts)), encoder):
+            rows = list(limit_length(encoded, corpus, encoder, counts))
             sequences = [sequence for row in rows for sequence in row.sequences]
             ends = n_ids + np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
             n_ids = int(ends[-1]) if len(ends) else n_ids
@@ -160,6 +161,19 @@ def write_dataset(folder: Path, corpus: Corpus, encoder: Encoder) -> None:
                 f"{corpus.settings.max_length}: raise data.max_length, or set data.too_long to truncate"
             )
         writer.finish({"columns": encoder.columns, "counts": counts.to_mapping()})
+
+
+def encode_chunks(chunks: Iterator[list[Record]], encoder: Encoder) -> Iterator[list[Row]]:
+    """Encode chunk after chunk, in order; while the tokenizer's threads encode one, the next is read."""
+    with ThreadPoolExecutor(1) as executor:
+        pending: Future[list[Row]] | None = None
+        for chunk in chunks:
+            following = executor.submit(encoder.encode, chunk)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
 
 
 MAX_CHUNK_RECORDS, MAX_CHUNK_CHARACTERS = 4_096, 1 << 18
