@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from making.example import CROSS_HEAD, DAY, DECODER_HEAD, ENCODER_HEAD, MONTH, READ_MONTH, WRITTEN_MONTH, Example
-from sightline.decoding.interfaces import length_penalty
+from sightline.decoding.hypothesis import length_penalty
 from sightline.tracing.figures.calculation import digits, select_computation
 from sightline.tracing.figures.canvas import token_label
 from sightline.tracing.figures.residual_stream import embedding_stages, layer_stages, rms

@@ -1,11 +1,8 @@
 """Weights as safetensors: header, names, types and shapes are checked before any weight is read.
 
-Writing uses the library, reading does not: its reader accepts duplicate keys, reopens the file by name and memory-maps
-it, so that a file that shrinks meanwhile crashes the process.
+Writing uses the library, reading does not: `tensor_header` says why.
 """
 
-import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -18,112 +15,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from sightline.bundle.manifest import FORMAT, check_format, shorten
-from sightline.bundle.migration import migrate_weight
-from sightline.errors import InputError, ModelFileError
+from sightline.bundle.manifest import FORMAT, shorten
+from sightline.bundle.tensor_header import FORMAT_KEY, Header, TensorInfo, read_header
+from sightline.errors import ModelFileError
 from sightline.model.config import ModelConfig
 from sightline.model.interfaces import Model
 from sightline.model.registry import build
-from sightline.storage import open_regular, parse_object, sniff
-
-FORMAT_KEY = "sightline_format"
+from sightline.storage import open_regular
 
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Supported types, by their names in the header."""
-
-LENGTH_BYTES = 8
-MAX_HEADER_BYTES = 4 << 20
-"""A model with a thousand layers needs about two million bytes."""
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """One tensor of the file: its type, shape and data offsets."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Header:
-    """The tensors of a file by name, in the order of their data, which starts at byte `start`."""
-
-    tensors: dict[str, TensorInfo]
-    start: int
-
-
-def read_header(file: FileIO, path: Path) -> Header:
-    """Read and check the header of an open safetensors file."""
-    size = os.fstat(file.fileno()).st_size
-    beginning = file.read(64) or b""
-    if kind := sniff(beginning):
-        raise ModelFileError(path, f"is {kind}")
-    length = int.from_bytes(beginning[:LENGTH_BYTES], "little")
-    start = LENGTH_BYTES + length
-    if len(beginning) < LENGTH_BYTES or start > size or beginning[LENGTH_BYTES : LENGTH_BYTES + 1] != b"{":
-        raise ModelFileError(path, "is not a safetensors file, or is truncated")
-    if length > MAX_HEADER_BYTES:
-        raise ModelFileError(path, f"its header has {length:,} bytes; the maximum is {MAX_HEADER_BYTES:,}")
-    file.seek(LENGTH_BYTES)
-    try:
-        entries = parse_object(file.read(length) or b"")
-        version = read_format(entries.pop("__metadata__", {}), path)
-        new_name = migrate_weight if version == 1 else str
-        tensors = {new_name(name): parse_tensor_info(name, entry) for name, entry in entries.items()}
-    except InputError as error:
-        raise ModelFileError(path, shorten(f"header: {error}")) from None
-    return Header(sort_by_offset(tensors, data_size=size - start, path=path), start)
-
-
-def read_format(metadata: object, path: Path) -> int:
-    """Return the format version of a file, refusing a newer one; a file without one counts as version 1."""
-    version = metadata.get(FORMAT_KEY, "1") if isinstance(metadata, dict) else None
-    if not isinstance(version, str) or not version.isdecimal() or len(version) > 9:
-        raise InputError(f"the metadata's {FORMAT_KEY} is not a number")
-    check_format(int(version), path)
-    return int(version)
-
-
-def parse_tensor_info(name: str, entry: object) -> TensorInfo:
-    """Parse one entry of the header, refusing inconsistent ones."""
-    keys = {"dtype", "shape", "data_offsets"}
-    if not isinstance(entry, dict) or set(entry) != keys:
-        raise InputError(f"{name[:60]!r} must have dtype, shape and data_offsets")
-    dtype, shape, offsets = entry["dtype"], parse_integers(entry["shape"]), parse_integers(entry["data_offsets"])
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise InputError(f"{name[:60]!r} is of type {str(dtype)[:20]}; supported are {', '.join(DTYPES)}")
-    if shape is None or offsets is None or len(offsets) != 2 or len(shape) > 8:
-        raise InputError(f"{name[:60]!r} has a shape or offsets that are not lists of whole numbers")
-    if offsets[1] - offsets[0] != math.prod(shape) * DTYPES[dtype].itemsize:
-        raise InputError(f"the data size of {name[:60]!r} does not match its shape")
-    return TensorInfo(dtype, shape, *offsets)
-
-
-def parse_integers(value: object) -> tuple[int, ...] | None:
-    """Return a list of integers from 0 to 2⁶³, or None if it is anything else."""
-    if isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 63 for item in value):
-        return tuple(value)
-    return None
-
-
-def sort_by_offset(tensors: dict[str, TensorInfo], *, data_size: int, path: Path) -> dict[str, TensorInfo]:
-    """Return the tensors in the order of their data, refusing gaps, overlaps, missing and extra bytes."""
-    ordered = dict(sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)))
-    reached = 0
-    for name, tensor in ordered.items():
-        if tensor.begin != reached:
-            raise ModelFileError(
-                path, f"header: the data of {name[:60]!r} does not start where the previous tensor ends"
-            )
-        reached = tensor.end
-    if reached > data_size:
-        raise ModelFileError(path, f"is truncated: {reached - data_size:,} bytes of weights are missing")
-    if reached < data_size:
-        raise ModelFileError(path, f"has {data_size - reached:,} extra bytes after its weights")
-    return ordered
-
 
 @dataclass(frozen=True)
 class TensorFile:

@@ -11,8 +11,8 @@ from sightline.runtime import lazy_exports
 if TYPE_CHECKING:
     from sightline.decoding.beam import BeamHistory, search_beams
     from sightline.decoding.continuous_batch import ContinuousBatch, SearchUpdate, SharedState
+    from sightline.decoding.hypothesis import Hypothesis
     from sightline.decoding.interfaces import (
-        Hypothesis,
         Search,
         State,
         Step,
@@ -55,9 +55,8 @@ if not TYPE_CHECKING:
         {
             "beam": ("BeamHistory", "search_beams"),
             "continuous_batch": ("ContinuousBatch", "SearchUpdate", "SharedState"),
-            "interfaces": (
-                "Hypothesis", "Search", "State", "Step", "StepNeeds", "StepOutput", "StepResult", "TokenCandidates",
-            ),
+            "hypothesis": ("Hypothesis",),
+            "interfaces": ("Search", "State", "Step", "StepNeeds", "StepOutput", "StepResult", "TokenCandidates"),
             "request": ("Cancellation", "Request", "SearchCancelledError"),
             "strategies": ("search", "search_for", "stream"),
             "settings": ("DecodingSettings", "FinishReason"),

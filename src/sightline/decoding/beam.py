@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sightline.decoding.hypothesis import Hypothesis, length_penalty
 from sightline.decoding.interfaces import (
-    Hypothesis,
     NextInputs,
     State,
     Step,
@@ -25,7 +25,6 @@ from sightline.decoding.interfaces import (
     StepOutput,
     coverage_penalty,
     is_identity,
-    length_penalty,
     run_search,
 )
 from sightline.decoding.logits_processors import (

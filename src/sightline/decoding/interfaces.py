@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from sightline.decoding.hypothesis import Hypothesis
 from sightline.decoding.logits_processors import best_tokens
 from sightline.decoding.request import Request
-from sightline.decoding.settings import FinishReason
 
 
 @runtime_checkable
@@ -96,34 +96,6 @@ class StepOutput:
 Step: TypeAlias = Callable[[Int[Tensor, "R"], State, StepNeeds], StepOutput]
 """All that a search knows of a model: takes the newest token of each row, the state after all tokens before it, and
 what is needed. It may always give logits, and may give candidates instead where `StepNeeds.candidates` allows."""
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """The tokens generated for one sentence, with their log-probabilities and score.
-
-    The log-probabilities are the model's own, before temperature and logits processors. The score ranks the hypotheses
-    of one sentence: `log_probability` under the length penalty, plus the coverage penalty. With a repetition penalty,
-    the score (and only the score) uses the penalized probabilities instead.
-    """
-
-    ids: tuple[int, ...]
-    """All generated tokens: a forced prefix first, the end token last if `finish_reason` is "eos"."""
-    log_probability: float
-    score: float
-    token_log_probabilities: tuple[float, ...]
-    """One for each of `ids`, including the end token; `log_probability` is their sum."""
-    finish_reason: FinishReason
-
-    @property
-    def content(self) -> tuple[int, ...]:
-        """The tokens without the end token. A stop string is included, up to the token that completed it."""
-        return self.ids[:-1] if self.finish_reason == "eos" else self.ids
-
-
-def length_penalty(length: int, alpha: float) -> float:
-    """Return ((5 + length) / 6)^α, the divisor of a log-probability (Wu et al. 2016, eq. 14)."""
-    return float(((5 + length) / 6) ** alpha)
 
 
 def coverage_penalty(

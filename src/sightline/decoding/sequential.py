@@ -10,15 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sightline.decoding.hypothesis import Hypothesis, length_penalty
 from sightline.decoding.interfaces import (
-    Hypothesis,
     NextInputs,
     State,
     Step,
     StepNeeds,
     StepOutput,
     StepResult,
-    length_penalty,
 )
 from sightline.decoding.logits_processors import (
     LogitsProcessors,

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Generator
 
 from sightline.decoding.beam import BeamSearch
-from sightline.decoding.interfaces import Hypothesis, Search, State, Step, StepResult, run_search
+from sightline.decoding.hypothesis import Hypothesis
+from sightline.decoding.interfaces import Search, State, Step, StepResult, run_search
 from sightline.decoding.request import Request
 from sightline.decoding.sequential import Sampler, SequentialSearch, greedy_tokens, run_steps
 from sightline.errors import SettingsError

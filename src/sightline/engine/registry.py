@@ -31,6 +31,7 @@ def register(row: EngineRow) -> None:
 
 
 register(EngineRow("torch", "sightline.engine.torch_engine:TorchEngine"))
+register(EngineRow("native", "sightline.engine.native.native_engine:NativeEngine"))
 
 
 def open_engine(model: Any, name: str = "torch") -> "Engine":

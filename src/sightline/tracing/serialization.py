@@ -20,7 +20,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from sightline.bundle.manifest import FORMAT, check_format, shorten
-from sightline.bundle.weights import FORMAT_KEY, read_header, read_tensor
+from sightline.bundle.tensor_header import FORMAT_KEY, read_header
+from sightline.bundle.weights import read_tensor
 from sightline.errors import InputError, ModelFileError, SightlineError
 from sightline.storage import MAX_MARKS, current_folder, open_regular, parse_object, read_limited, replace_folder
 

@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from sightline import __version__, bundle
 from sightline.bundle.manifest import read_entries, shorten, to_json
 from sightline.bundle.migration import TENSOR_FILES, migrate_state
-from sightline.bundle.weights import DTYPES, TensorFile, has_non_finite, open_required, read_header, write_tensors
+from sightline.bundle.tensor_header import read_header
+from sightline.bundle.weights import DTYPES, TensorFile, has_non_finite, open_required, write_tensors
 from sightline.config import from_mapping, to_mapping
 from sightline.errors import InputError, ModelFileError, RefusedError, SettingsError, SightlineError
 from sightline.model.interfaces import Model
