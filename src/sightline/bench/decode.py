@@ -4,6 +4,7 @@ An encoder–decoder reads 25 tokens and writes 28, encoder included; a GPT cont
 random and the same for all; no text ends by itself. Every engine's tokens are compared with ours.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +19,8 @@ from sightline.bench.shapes import END, Shape, prompts, random_model
 from sightline.bench.worker import Job
 from sightline.decoding import DecodingSettings, Request, search
 from sightline.engine import open_engine
+from sightline.engine.native.model import BITS, NativeModel, Precision
+from sightline.engine.native.search import search as native_search
 from sightline.model.interfaces import CausalLM, Seq2Seq
 from sightline.runtime import limit_spinning
 
@@ -38,6 +41,7 @@ def contenders(shape: Shape) -> list[Contender]:
     threads = thread_settings()
     found = [
         Contender(OURS, "sightline.bench.decode:our_job"),
+        *native_contenders(threads),
         Contender("HF generate", f"{PEERS}.huggingface:decoding_job", ("transformers",), threads),
     ]
     for bits, name in (("float32", "CTranslate2 fp32"), ("int8", "CTranslate2 int8")):
@@ -52,6 +56,13 @@ def contenders(shape: Shape) -> list[Contender]:
             build, settings = f"{PEERS}.llama_cpp:decoding_job", with_arguments(threads, kind=kind)
             found.append(Contender(f"llama.cpp {kind}", build, ("xllamacpp", "gguf"), settings))
     return found
+
+
+def native_contenders(threads: tuple[Setting, ...]) -> Iterator[Contender]:
+    """Yield our engine in C, in 32 and 8 bits."""
+    for precision in BITS:
+        settings = with_arguments(threads, precision=precision)
+        yield Contender(f"{OURS} native {precision}", "sightline.bench.decode:native_job", ("torch",), settings)
 
 
 def thread_settings() -> tuple[Setting, ...]:
@@ -78,6 +89,25 @@ def our_job(shape: dict[str, Any], engine: str = "torch") -> Job:
         return [list(hypotheses[0].ids) for hypotheses in found]
 
     return Job(run, {"engine": engine})
+
+
+def native_job(shape: dict[str, Any], *, precision: Precision) -> Job:
+    """Decode with the engine in C: a whole search in one call."""
+    wanted = Shape.of(shape)
+    model = random_model(wanted)
+    arrays = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+    native = NativeModel(model.config, arrays, precision=precision)
+    texts = prompts(wanted, length=source_length(wanted))
+    settings = DecodingSettings(max_new_tokens=N_NEW, beam_size=wanted.beam, length_penalty=1.0)
+
+    def run() -> list[list[int]]:
+        # as above: a GPT is fed the last id of its prompt first
+        read = texts if native.has_encoder else [text[:-1] for text in texts]
+        first_ids = [END if native.has_encoder else text[-1] for text in texts]
+        found = native_search(native, read, settings, first_ids=first_ids, end_ids=[END])
+        return [list(hypotheses[0].ids) for hypotheses in found]
+
+    return Job(run, {"precision": precision, "instruction_set": native.instruction_set})
 
 
 def weight_bytes(shape: Shape) -> int:

@@ -31,7 +31,7 @@ Precision: TypeAlias = Literal["int8", "fp32"]
 BITS: dict[str, int] = {"int8": 8, "fp32": 32}
 
 MAX_THREADS = 64
-SMALL_MODEL = 4 << 20
+SHARE = 1 << 20
 """Bytes of weights that one step reads, up to which one thread is faster than several: waiting for one another costs
 more than reading from the cache of one core."""
 
@@ -86,7 +86,7 @@ class NativeModel:
 
     def choose_threads(self, n_texts: int) -> int:
         """Return how many threads serve that many texts best: a small model decodes a single text on one."""
-        return 1 if n_texts == 1 and self.step_bytes <= SMALL_MODEL else self.threads
+        return self.threads if n_texts > 1 else min(self.threads, -(-self.step_bytes // SHARE))
 
     @property
     def vocab_size(self) -> int:

@@ -129,7 +129,9 @@ typedef struct {
     void (*activate)(float *x, int n, int kind);
     void (*attend)(float *out, const float *query, const float *const *keys, int n_keys, ptrdiff_t key_offset,
                    ptrdiff_t value_offset, int d_head, float *weights);
-    void (*best)(int32_t *ids, float *log_probs, int count, const float *logits, int n);
+    float (*max)(const float *x, int n);
+    float (*sum_exp)(const float *x, float max, int n);
+    void (*best)(int32_t *ids, float *log_probs, int count, const float *logits, int n, float max, float log_sum);
 } Kernels;
 
 #endif /* first reading */
@@ -158,6 +160,11 @@ typedef struct {
 #define multiply_add OWN(multiply_add)
 #define add_lanes OWN(add_lanes)
 #define dot OWN(dot)
+#define dot_keys OWN(dot_keys)
+#define lower OWN(lower)
+#define upper OWN(upper)
+#define max_lanes OWN(max_lanes)
+#define max_lanes_int OWN(max_lanes_int)
 #define sum_squares OWN(sum_squares)
 #define sum OWN(sum)
 #define exp_vector OWN(exp_vector)
@@ -173,8 +180,8 @@ typedef struct {
 #define activate_row OWN(activate_row)
 #define attend_head OWN(attend_head)
 #define softmax_row OWN(softmax_row)
-#define max_of OWN(max_of)
-#define sum_exp OWN(sum_exp)
+#define sum_exp_row OWN(sum_exp_row)
+#define max_row OWN(max_row)
 #define best_of_row OWN(best_of_row)
 #define kernels OWN(kernels)
 
@@ -197,6 +204,29 @@ INLINE vf splat(float x)
     return (vf){x, x, x, x, x, x, x, x};
 #else
     return (vf){x, x, x, x};
+#endif
+}
+
+/* The smaller or larger of both; x if that is NaN. */
+INLINE vf lower(vf bound, vf x)
+{
+#if LANES == 16
+    return (vf)_mm512_min_ps((__m512)bound, (__m512)x);
+#elif LANES == 8
+    return (vf)_mm256_min_ps((__m256)bound, (__m256)x);
+#else
+    return choose(bound < x, bound, x);
+#endif
+}
+
+INLINE vf upper(vf bound, vf x)
+{
+#if LANES == 16
+    return (vf)_mm512_max_ps((__m512)bound, (__m512)x);
+#elif LANES == 8
+    return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
+#else
+    return choose(bound > x, bound, x);
 #endif
 }
 
@@ -231,6 +261,30 @@ INLINE float add_lanes(const vf *lanes)
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 #else
     return (four[0] + four[2]) + (four[1] + four[3]);
+#endif
+}
+
+INLINE float max_lanes(vf lanes)
+{
+#if LANES == 16
+    return _mm512_reduce_max_ps((__m512)lanes);
+#else
+    float max = lanes[0];
+    for (int lane = 1; lane < LANES; lane++)
+        max = lanes[lane] > max ? lanes[lane] : max;
+    return max;
+#endif
+}
+
+INLINE int32_t max_lanes_int(vi lanes)
+{
+#if LANES == 16
+    return _mm512_reduce_max_epi32((__m512i)lanes);
+#else
+    int32_t max = lanes[0];
+    for (int lane = 1; lane < LANES; lane++)
+        max = lanes[lane] > max ? lanes[lane] : max;
+    return max;
 #endif
 }
 
@@ -301,8 +355,7 @@ INLINE float dot(const float *x, const float *y, int n)
    NaN stays NaN; beyond what a float can hold, the result is the smallest or about the largest one. */
 INLINE vf exp_vector(vf x)
 {
-    x = choose(x < splat(-87.3f), splat(-87.3f), x);
-    x = choose(x > splat(88.0f), splat(88.0f), x);
+    x = lower(splat(88.0f), upper(splat(-87.3f), x));
     vf shifted = x * splat(1.44269504088896341f) + splat(ROUNDER);
     vi n = (vi)shifted - (vi)splat(ROUNDER);
     vf whole = shifted - splat(ROUNDER);
@@ -347,10 +400,11 @@ static float quantize_row(int8_t *bytes, const float *x, int n, int is_weight)
                 largest[part] = (value & is_larger) | (largest[part] & ~is_larger);
             }
         });
-    int32_t most = 0;
-    for (int part = 0; part < PARTS; part++)
-        for (int lane = 0; lane < LANES; lane++)
-            most = largest[part][lane] > most ? largest[part][lane] : most;
+    for (int part = 1; part < PARTS; part++) {
+        vi is_larger = largest[part] > largest[0];
+        largest[0] = (largest[part] & is_larger) | (largest[0] & ~is_larger);
+    }
+    const int32_t most = max_lanes_int(largest[0]);
     float max;
     memcpy(&max, &most, sizeof max);
     const float factor = max > 0.0f ? 127.0f / max : 0.0f;
@@ -552,7 +606,7 @@ INLINE vf activate_vector(vf x, int kind)
 {
     const vf zero = splat(0.0f), one = splat(1.0f);
     if (kind == RELU)
-        return choose(x < zero, zero, x); /* NaN stays */
+        return upper(zero, x);
     if (kind == GELU) { /* x (1 + erf(x / sqrt 2)) / 2, erf by Abramowitz & Stegun 7.1.26: to 1.5e-7 */
         vf z = x * splat(0.70710678118654752f);
         vf magnitude = choose(z < zero, -z, z);
@@ -607,32 +661,28 @@ static void activate_row(float *x, int n, int kind)
 
 /* --- Attention ---------------------------------------------------------------------------------------------------- */
 
-static float max_of(const float *x, int n)
+static float max_row(const float *x, int n)
 {
     float last[16];
     for (int lane = 0; lane < 16; lane++)
         last[lane] = -INFINITY;
     vf lanes[PARTS];
     for (int part = 0; part < PARTS; part++)
-        lanes[part] = load(last);
-    FOR_LANES(n, i, lanes[part] = choose(load(x + at) > lanes[part], load(x + at), lanes[part]), {
+        lanes[part] = splat(-INFINITY);
+    FOR_LANES(n, i, lanes[part] = upper(load(x + at), lanes[part]), {
         memcpy(last, x + i, (size_t)(n - i) * sizeof(float));
-        for (int part = 0; part < PARTS; part++) {
-            vf value = load(last + part * LANES);
-            lanes[part] = choose(value > lanes[part], value, lanes[part]);
-        }
+        for (int part = 0; part < PARTS; part++)
+            lanes[part] = upper(load(last + part * LANES), lanes[part]);
     });
-    float max = -INFINITY;
-    for (int part = 0; part < PARTS; part++)
-        for (int lane = 0; lane < LANES; lane++)
-            max = lanes[part][lane] > max ? lanes[part][lane] : max;
-    return max;
+    for (int part = 1; part < PARTS; part++)
+        lanes[0] = upper(lanes[part], lanes[0]);
+    return max_lanes(lanes[0]);
 }
 
 /* Turn scores into weights that sum to one. */
 static void softmax_row(float *x, int n)
 {
-    const float max = max_of(x, n);
+    const float max = max_row(x, n);
     for (int i = n; i < (n + 15) / 16 * 16; i++)
         x[i] = -INFINITY; /* fills up the last vector: e^-inf counts as nothing, see below */
     vf lanes[PARTS] = {{0}};
@@ -655,6 +705,74 @@ static void softmax_row(float *x, int n)
         store(x + i, load(x + i) * factor);
 }
 
+/* The products of a query with the keys of as many positions as a register has lanes. The sums of all of them are formed
+   together, in the order of `add_lanes`; d_head is a multiple of 16. */
+INLINE vf dot_keys(const float *query, const float *const *keys, ptrdiff_t offset, int d_head)
+{
+#if LANES == 16
+    __m512 totals[16];
+#pragma GCC unroll 16
+    for (int key = 0; key < 16; key++)
+        totals[key] = _mm512_setzero_ps();
+    for (int d = 0; d < d_head; d += 16) {
+        const __m512 part = _mm512_loadu_ps(query + d);
+#pragma GCC unroll 16
+        for (int key = 0; key < 16; key++)
+            totals[key] = _mm512_add_ps(totals[key], _mm512_mul_ps(part, _mm512_loadu_ps(keys[key] + offset + d)));
+    }
+    __m512 fours[4]; /* in its quarter j: the four lanes that are left of key 4 j + i */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(totals[i], totals[i + 4], 0x44),
+                                  _mm512_shuffle_f32x4(totals[i], totals[i + 4], 0xee));
+        __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(totals[i + 8], totals[i + 12], 0x44),
+                                  _mm512_shuffle_f32x4(totals[i + 8], totals[i + 12], 0xee));
+        fours[i] = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    }
+    __m512 twos[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        __m512d first = _mm512_castps_pd(fours[2 * i]), second = _mm512_castps_pd(fours[2 * i + 1]);
+        twos[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(first, second)),
+                                _mm512_castpd_ps(_mm512_unpackhi_pd(first, second)));
+    }
+    return (vf)_mm512_add_ps(_mm512_shuffle_ps(twos[0], twos[1], 0x88), _mm512_shuffle_ps(twos[0], twos[1], 0xdd));
+#elif LANES == 8
+    __m256 totals[8][2];
+#pragma GCC unroll 8
+    for (int key = 0; key < 8; key++)
+        totals[key][0] = totals[key][1] = _mm256_setzero_ps();
+    for (int d = 0; d < d_head; d += 16)
+#pragma GCC unroll 8
+        for (int key = 0; key < 8; key++)
+#pragma GCC unroll 2
+            for (int half = 0; half < 2; half++) {
+                const float *at = keys[key] + offset + d + 8 * half;
+                totals[key][half] = _mm256_add_ps(
+                    totals[key][half], _mm256_mul_ps(_mm256_loadu_ps(query + d + 8 * half), _mm256_loadu_ps(at)));
+            }
+    __m256 fours[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m256 a = _mm256_add_ps(totals[i][0], totals[i][1]), b = _mm256_add_ps(totals[i + 4][0], totals[i + 4][1]);
+        fours[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    __m256 twos[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        __m256d first = _mm256_castps_pd(fours[2 * i]), second = _mm256_castps_pd(fours[2 * i + 1]);
+        twos[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(first, second)),
+                                _mm256_castpd_ps(_mm256_unpackhi_pd(first, second)));
+    }
+    return (vf)_mm256_add_ps(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xdd));
+#else
+    vf result;
+    for (int key = 0; key < LANES; key++)
+        result[key] = dot(query, keys[key] + offset, d_head);
+    return result;
+#endif
+}
+
 /* out = softmax(q k / sqrt D) v for one query of one head (3.2.1); keys[p] + key_offset is the key of position p, and
    its value lies value_offset behind. `weights` has room for n_keys, rounded up to 16, and holds the weights after. */
 static void attend_head(float *out, const float *query, const float *const *keys, int n_keys, ptrdiff_t key_offset,
@@ -665,43 +783,39 @@ static void attend_head(float *out, const float *query, const float *const *keys
         return;
     }
     const float scale = 1.0f / sqrtf((float)d_head);
-    for (int p = 0; p < n_keys; p++)
-        weights[p] = dot(query, keys[p] + key_offset, d_head) * scale;
+    int first = 0;
+    if (d_head % 16 == 0)
+        for (; first + LANES <= n_keys; first += LANES)
+            store(weights + first, dot_keys(query, keys + first, key_offset, d_head) * splat(scale));
+    if (d_head % 16 == 0 && first < n_keys) { /* the last key again and again: what is too much is overwritten below */
+        const float *last[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            last[lane] = keys[first + lane < n_keys ? first + lane : n_keys - 1];
+        store(weights + first, dot_keys(query, last, key_offset, d_head) * splat(scale));
+        first = n_keys;
+    }
+    for (; first < n_keys; first++)
+        weights[first] = dot(query, keys[first] + key_offset, d_head) * scale;
     softmax_row(weights, n_keys);
+    /* Values of even and of odd positions are added up apart, so that two sums are under way. */
     const ptrdiff_t offset = key_offset + value_offset;
     int d = 0;
-    for (; d + 64 <= d_head; d += 64) { /* as many sums at once as registers hold */
-        vf mixed[64 / LANES] = {{0}};
-        for (int p = 0; p < n_keys; p++) {
-            const float *value = keys[p] + offset + d;
-            const vf weight = splat(weights[p]);
-#pragma GCC unroll 16
-            for (int v = 0; v < 64 / LANES; v++)
-                mixed[v] += weight * load(value + v * LANES);
-        }
-#pragma GCC unroll 16
-        for (int v = 0; v < 64 / LANES; v++)
-            store(out + d + v * LANES, mixed[v]);
-    }
-    for (; d + 16 <= d_head; d += 16) {
-        vf mixed[PARTS] = {{0}};
-        for (int p = 0; p < n_keys; p++)
-            for (int part = 0; part < PARTS; part++)
-                mixed[part] += splat(weights[p]) * load(keys[p] + offset + d + part * LANES);
-        for (int part = 0; part < PARTS; part++)
-            store(out + d + part * LANES, mixed[part]);
-    }
+#define MIX(n_vectors)                                                                                                     for (; d + (n_vectors) * LANES <= d_head; d += (n_vectors) * LANES) {                                                      vf even[n_vectors] = {{0}}, odd[n_vectors] = {{0}};                                                                    int p = 0;                                                                                                             for (; p + 2 <= n_keys; p += 2) {                                                                                          const float *value = keys[p] + offset + d, *next = keys[p + 1] + offset + d;                                           const vf weight = splat(weights[p]), next_weight = splat(weights[p + 1]);                                              for (int v = 0; v < (n_vectors); v++) {                                                                                    even[v] += weight * load(value + v * LANES);                                                                           odd[v] += next_weight * load(next + v * LANES);                                                                    }                                                                                                                  }                                                                                                                      for (int v = 0; v < (n_vectors); v++) {                                                                                    if (p < n_keys)                                                                                                            even[v] += splat(weights[p]) * load(keys[p] + offset + d + v * LANES);                                             store(out + d + v * LANES, even[v] + odd[v]);                                                                      }                                                                                                                  }
+    MIX(4)
+    MIX(2)
+    MIX(1)
+#undef MIX
     for (; d < d_head; d++) {
-        float mixed = 0.0f;
+        float sums[2] = {0.0f, 0.0f};
         for (int p = 0; p < n_keys; p++)
-            mixed += weights[p] * keys[p][offset + d];
-        out[d] = mixed;
+            sums[p % 2] += weights[p] * keys[p][offset + d];
+        out[d] = sums[0] + sums[1];
     }
 }
 
 /* --- The best tokens ---------------------------------------------------------------------------------------------- */
 
-static float sum_exp(const float *x, float max, int n)
+static float sum_exp_row(const float *x, float max, int n)
 {
     vf lanes[PARTS] = {{0}}, shift = splat(max);
     FOR_LANES(n, i, lanes[part] += exp_vector(load(x + at) - shift), {
@@ -717,12 +831,11 @@ static float sum_exp(const float *x, float max, int n)
     return add_lanes(lanes);
 }
 
-/* Find the `count` best tokens (at most n), best first, the lowest id first in a tie, with their log-probabilities of a
-   softmax over all. Tokens are compared by these, not by logits: what rounding makes equal is a tie. If the logits are
-   not finite, log-probabilities are NaN. */
-static void best_of_row(int32_t *ids, float *log_probs, int count, const float *logits, int n)
+/* Find the `count` best tokens (at most n), best first, the lowest id first in a tie, with their log-probabilities
+   (logit - max) - log_sum. Tokens are compared by these, not by logits: what rounding makes equal is a tie. If the
+   logits are not finite, log-probabilities are NaN. */
+static void best_of_row(int32_t *ids, float *log_probs, int count, const float *logits, int n, float max, float log_sum)
 {
-    const float max = max_of(logits, n), log_sum = logf(sum_exp(logits, max, n));
     int found = 0;
     for (int i = 0; i < n;) {
         if (found == count && i % 16 == 0) { /* skip sixteen tokens at once that are not good enough */
@@ -771,8 +884,8 @@ static int OWN(is_supported)(void)
 #define TEXT2(name) #name
 #define TEXT(name) TEXT2(name)
 static const Kernels kernels = {
-    TEXT(KERNEL),  OWN(is_supported), quantize_row, multiply_rows, norm_row,
-    add_row,       activate_row,      attend_head,  best_of_row,
+    TEXT(KERNEL), OWN(is_supported), quantize_row, multiply_rows, norm_row,   add_row,
+    activate_row, attend_head,       max_row,      sum_exp_row,   best_of_row,
 };
 
 #undef PARTS
@@ -1099,6 +1212,7 @@ typedef struct {
     Work *spare;
     Pool pool;
     size_t step_bytes; /* of weights that one decoder step reads */
+    size_t layer_bytes; /* of weights of one decoder layer, cross-attention's keys and values apart */
 } Model;
 
 /* A tensor as Python holds it: rows of floats; NULL if the model has none such. */
@@ -1597,12 +1711,19 @@ struct Work {
     int8_t *bytes; /* N …: a quantized input of a product */
     float *scales; /* N */
     float *logits; /* N V */
+    float *parts;  /* maxima, then sums of the parts of each row of logits */
     int logit_capacity;
     float *scores[MAX_THREADS]; /* one row of attention weights, and two of heads, for each member of the team */
     int score_capacity, n_scores;
     float *attention; /* N attention_width: the mean over heads of the last cross-attention, if wanted */
     int attention_width;
 };
+
+/* Logits whose exponentials are added up together: members may divide a row by such parts, and the sum is always that
+   of the sums of all parts, in order. */
+#define PART 2048
+
+static int n_parts(int n) { return (n + PART - 1) / PART; }
 
 static int max_int(int a, int b) { return a > b ? a : b; }
 
@@ -1653,7 +1774,7 @@ static void free_work(Work *work)
 {
     void *buffers[] = {work->ids,  work->positions, work->segments, work->rows,  work->first_key,
                        work->n_keys, work->x,       work->normed,   work->y,     work->heads,
-                       work->wide, work->bytes,     work->scales,   work->logits, (void *)work->keys};
+                       work->wide, work->bytes,     work->scales,   work->logits, work->parts, (void *)work->keys};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         free(buffers[i]);
     for (int i = 0; i < MAX_THREADS; i++)
@@ -1708,6 +1829,7 @@ static void reserve_logits(Work *work, int n)
     if (n > work->logit_capacity) {
         work->logit_capacity = n;
         work->logits = replace(work->logits, (size_t)n * logit_stride(work) * sizeof(float));
+        work->parts = replace(work->parts, (size_t)n * 2 * n_parts(work->model->config.target_vocab_size) * sizeof(float));
     }
 }
 
@@ -2062,9 +2184,20 @@ static void set_step(Work *work, State *state, const int32_t *ids, int first_row
         set_token(work, state, i, &n_keys, first_row + i, ids[i], state->rows[first_row + i].length);
 }
 
+/* Bytes of a layer's weights below which a step of a row or two is run by one member: the others would gain less on each
+   product than they lose at its barriers. */
+#define SMALL_LAYER (384 << 10)
+
 /* Run the decoder's layers over the tokens that were set. */
-static void run_decoder(const Team *team, Work *work, const State *state)
+static void run_decoder(const Team *whole_team, Work *work, const State *state)
 {
+    const Team alone = {0, 1, NULL};
+    const int is_small = work->n <= 2 && work->model->layer_bytes < SMALL_LAYER;
+    const Team *team = is_small ? &alone : whole_team;
+    if (is_small && whole_team->rank > 0) {
+        meet(whole_team);
+        return;
+    }
     const Model *model = work->model;
     const Config *config = &model->config;
     embed(team, work, &model->target);
@@ -2075,12 +2208,73 @@ static void run_decoder(const Team *team, Work *work, const State *state)
             cross_attention(team, work, state, &model->decoder[i].cross, i);
         feed_forward(team, work, &model->decoder[i]);
     }
+    meet(whole_team);
 }
 
 static void compute_logits(const Team *team, Work *work)
 {
     Operand x = enter(team, work, &work->model->decoder_norm);
     multiply(team, work, work->logits, logit_stride(work), x, &work->model->output);
+}
+
+static float max_of_part(const Kernels *kernels, const float *logits, int n, int part)
+{
+    return kernels->max(logits + part * PART, n - part * PART < PART ? n - part * PART : PART);
+}
+
+static float sum_of_part(const Kernels *kernels, const float *logits, int n, int part, float max)
+{
+    return kernels->sum_exp(logits + part * PART, max, n - part * PART < PART ? n - part * PART : PART);
+}
+
+static float max_of_parts(const float *maxima, int n)
+{
+    float max = maxima[0];
+    for (int i = 1; i < n; i++)
+        max = maxima[i] > max ? maxima[i] : max;
+    return max;
+}
+
+static float log_sum_of_parts(const float *sums, int n)
+{
+    float total = 0.0f;
+    for (int i = 0; i < n; i++)
+        total += sums[i];
+    return logf(total);
+}
+
+/* The best `count` tokens after each row, with their log-probabilities of a softmax over all tokens. */
+static void find_best(const Team *team, Work *work, int count, int32_t *ids, float *log_probs)
+{
+    const Kernels *kernels = work->model->kernels;
+    const int n = work->model->config.target_vocab_size, per_row = n_parts(n);
+    const size_t stride = logit_stride(work);
+    float *maxima = work->parts, *sums = maxima + (size_t)work->n * per_row;
+    if (work->n < team->size) { /* fewer rows than members: these divide the first two passes */
+        const int n_items = work->n * per_row, begin = part_begin(team, n_items), end = part_end(team, n_items);
+        for (int item = begin; item < end; item++)
+            maxima[item] = max_of_part(kernels, work->logits + item / per_row * stride, n, item % per_row);
+        meet(team);
+        for (int item = begin; item < end; item++) {
+            const int row = item / per_row;
+            const float max = max_of_parts(maxima + (size_t)row * per_row, per_row);
+            sums[item] = sum_of_part(kernels, work->logits + row * stride, n, item % per_row, max);
+        }
+        meet(team);
+    }
+    for (int row = part_begin(team, work->n); row < part_end(team, work->n); row++) {
+        const float *logits = work->logits + row * stride;
+        float *own_maxima = maxima + (size_t)row * per_row, *own_sums = sums + (size_t)row * per_row;
+        if (work->n >= team->size) {
+            for (int part = 0; part < per_row; part++)
+                own_maxima[part] = max_of_part(kernels, logits, n, part);
+            for (int part = 0; part < per_row; part++)
+                own_sums[part] = sum_of_part(kernels, logits, n, part, max_of_parts(own_maxima, per_row));
+        }
+        kernels->best(ids + (size_t)row * count, log_probs + (size_t)row * count, count, logits, n,
+                      max_of_parts(own_maxima, per_row), log_sum_of_parts(own_sums, per_row));
+    }
+    meet(team);
 }
 
 /* How many tokens of prompts or sources go through the layers at once: so many that each weight that is read serves
@@ -2558,12 +2752,7 @@ static void step_group(const Team *team, Group *group)
     meet(team);
     run_decoder(team, work, state);
     compute_logits(team, work);
-    const Model *model = state->model;
-    for (int i = part_begin(team, work->n); i < part_end(team, work->n); i++)
-        model->kernels->best(group->best_ids + (size_t)i * group->n_candidates,
-                             group->best_log_probs + (size_t)i * group->n_candidates, group->n_candidates,
-                             work->logits + i * logit_stride(work), model->config.target_vocab_size);
-    meet(team);
+    find_best(team, work, group->n_candidates, group->best_ids, group->best_log_probs);
     if (team->rank == 0) {
         for (int i = 0; i < state->n_rows; i++)
             state->rows[i].length++;
@@ -2649,6 +2838,7 @@ EXPORT Model *sightline_create_model(const Config *config, const Tensor *tensors
     model->encoder_norm = take_norm(&loader);
     model->decoder = take_layers(&loader, config->n_decoder_layers, 1);
     model->decoder_norm = take_norm(&loader);
+    model->layer_bytes = model->step_bytes / (size_t)max_int(1, config->n_decoder_layers);
     const Tensor weight = take(&loader), bias = take(&loader);
     if (weight.values)
         model->output = pack(&loader, &weight, &bias, 1);
@@ -2873,15 +3063,13 @@ static void step_rows(const Team *team, const StepJob *job, Work *work, int firs
     meet(team);
     run_decoder(team, work, state);
     compute_logits(team, work);
-    for (int i = part_begin(team, n_rows); i < part_end(team, n_rows); i++) {
-        const float *logits = work->logits + i * logit_stride(work);
-        const size_t row = (size_t)(first_row + i);
-        if (job->logits)
-            memcpy(job->logits + row * n_tokens, logits, n_tokens * sizeof(float));
-        if (job->count)
-            model->kernels->best(job->best_ids + row * job->count, job->best_log_probs + row * job->count, job->count,
-                                 logits, (int)n_tokens);
-    }
+    if (job->logits)
+        for (int i = part_begin(team, n_rows); i < part_end(team, n_rows); i++)
+            memcpy(job->logits + (size_t)(first_row + i) * n_tokens, work->logits + i * logit_stride(work),
+                   n_tokens * sizeof(float));
+    if (job->count)
+        find_best(team, work, job->count, job->best_ids + (size_t)first_row * job->count,
+                  job->best_log_probs + (size_t)first_row * job->count);
     meet(team);
 }
 
