@@ -1008,8 +1008,8 @@ static const Kernels *const KERNELS[] = {
    ------------------------------------------------------------------------------------------------------------------ */
 
 #define MAX_THREADS 64
-#define BARRIER_SPINS 20000 /* some tens of microseconds */
-#define IDLE_SPINS 20000
+#define BARRIER_SPINS 2000 /* some tens of microseconds */
+#define IDLE_SPINS 2000
 
 typedef struct {
     atomic_int arrived, phase;
