@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sightline.engine.native.compiler import find_compiler, prebuilt_path
+
 ROOT = Path(__file__).parents[1]
 SAVE_AND_LOAD = """
 import sys
@@ -53,6 +55,29 @@ def test_wheel_holds_every_file_of_the_package(wheel):
     }
     assert files <= set(zipfile.ZipFile(wheel).namelist())
     assert "sightline/py.typed" in files
+
+
+def test_wheel_brings_the_native_engine(wheel, installed, tmp_path):
+    """Its library is used as it is: nothing is compiled where the package is installed."""
+    if find_compiler() is None:
+        pytest.skip("no C compiler: the wheel is pure Python")
+    library = prebuilt_path(installed / "sightline" / "engine" / "native")
+    assert library.exists()
+    assert wheel.name.startswith("sightline-")
+    assert "-py3-none-any" not in wheel.name
+    code = "from sightline.engine.native.compiler import load_library; print(load_library().path)"
+    environment = {**os.environ, "PYTHONPATH": str(installed), "CC": "/bin/false", "XDG_CACHE_HOME": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.stdout == f"{library}\n", run.stderr
+
+
+def test_wheel_without_a_compiler_is_pure_python(tmp_path):
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    environment = {**os.environ, "CC": "no-such-compiler"}
+    run = subprocess.run(build, env=environment, capture_output=True, text=True)
+    assert "the wheel is without the native engine's library" in run.stdout + run.stderr
+    [pure] = tmp_path.glob("*.whl")
+    assert pure.name.endswith("-py3-none-any.whl")
 
 
 def test_wheel_holds_nothing_but_the_package(wheel):

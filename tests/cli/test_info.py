@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from pipelines.tiny import one_direction_bundle
 from sightline.bundle import Bundle, TaskConfig, load, save
 from sightline.bundle.training_facts import TrainingFacts
 from sightline.cli.main import main
+from sightline.engine.native.compiler import Loaded
 from sightline.tasks import TASKS
 
 
@@ -119,3 +121,31 @@ def test_a_folder_without_facts_tells_what_it_can(facts):
 )
 def test_what_a_model_does_is_said_in_words(task_config, words):
     assert TASKS[task_config.task].describe(task_config) == words
+
+
+def test_engines_are_listed(capsys):
+    assert main(["info", "--engines", "--json"]) == 0
+    engines = json.loads(capsys.readouterr().out)
+    assert engines["torch"]["available"]
+    native = engines["native"]
+    if native["available"]:
+        assert native["used"] in native["instruction_sets"]
+        assert native["instruction_sets"][-1] == "plain"
+        assert Path(native["library"]).exists()
+    else:
+        assert native["reason"]
+
+
+def test_engine_that_cannot_be_used_says_why(capsys, monkeypatch):
+    nothing = Loaded(None, None, "no C compiler was found")
+    monkeypatch.setattr("sightline.engine.native.compiler.load_library", lambda: nothing)
+    assert main(["info", "--engines"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "native available: no" in lines
+    assert "native reason: no C compiler was found" in lines
+
+
+@pytest.mark.parametrize("arguments", [[], ["--engines", "folder"]])
+def test_either_a_model_or_the_engines(arguments, capsys):
+    assert main(["info", *arguments]) == 2
+    assert "give either a MODEL or --engines" in capsys.readouterr().err

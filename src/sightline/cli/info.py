@@ -1,4 +1,4 @@
-"""`sightline info`: describe a model folder."""
+"""`sightline info`: describe a model folder, or the engines of this machine."""
 
 import json
 import sys
@@ -7,31 +7,64 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sightline.errors import InputError
+
 if TYPE_CHECKING:
     from sightline.bundle import Bundle
 
 
 def info(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model folder, run folder, or built-in model (en-de).")
-    ],
+        Path | None, typer.Argument(metavar="MODEL", help="Model folder, run folder, or built-in model (en-de).")
+    ] = None,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="List the engines that generate text, and what each can use here.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Describe a model: what it does, its scores on the validation set and its data; then architecture and files.
 
-    Checks every file of its folder.
+    Checks every file of its folder. With --engines and no model, describe the engines instead.
 
     Example: sightline info runs/en-de
     """
-    from sightline.bundle import load
+    if (model is None) != engines:
+        raise InputError("give either a MODEL or --engines")
+    if model is None:
+        facts = describe_engines()
+    else:
+        from sightline.bundle import load
 
-    facts = collect_facts(load(model), model)
+        facts = collect_facts(load(model), model)
     if as_json:
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     elif sys.stdout.isatty():
         print_table(facts)
     else:
         typer.echo("\n".join(f"{name}: {value}" for name, value in flatten_facts(facts)))
+
+
+def describe_engines() -> dict[str, Any]:
+    """Describe each engine: whether it can be used here, and with what; the native one is compiled if need be."""
+    from importlib.metadata import version
+
+    from sightline.engine import ENGINES
+    from sightline.engine.native.compiler import load_library
+    from sightline.engine.native.library import open_library
+
+    loaded = load_library()
+    native: dict[str, Any] = {"available": loaded.library is not None}
+    if loaded.library is None:
+        native["reason"] = loaded.reason
+    else:
+        library = open_library()
+        native |= {
+            "library": str(loaded.path),
+            "instruction_sets": library.supported,
+            "used": library.compiled[library.choose()],
+        }
+    known: dict[str, Any] = {"torch": {"available": True, "version": version("torch")}, "native": native}
+    return {name: known.get(name, {"available": True}) for name in ENGINES}
 
 
 def collect_facts(bundle: "Bundle", folder: Path) -> dict[str, Any]:
