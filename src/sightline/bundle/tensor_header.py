@@ -1,7 +1,7 @@
 """The header of a safetensors file, checked before any weight is read; without torch.
 
-The library's own reader accepts duplicate keys, reopens the file by name and memory-maps it, so that a file that shrinks
-meanwhile crashes the process.
+The library's own reader accepts duplicate keys, reopens the file by name and memory-maps it, so that a file that
+shrinks meanwhile crashes the process.
 """
 
 import math

@@ -26,6 +26,7 @@ from sightline.storage import open_regular
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Supported types, by their names in the header."""
 
+
 @dataclass(frozen=True)
 class TensorFile:
     """An open safetensors file with a checked header."""

@@ -92,7 +92,9 @@ def test_sanitizers_find_nothing(sanitizer, tmp_path):
         pytest.skip(f"the compiler has no such sanitizer: {built.stderr.strip().splitlines()[-1]}")
     names = ["libtsan.so"] if sanitizer == "thread" else ["libasan.so", "libubsan.so"]
     found = [
-        subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(
+            [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
         for name in names
     ]
     if not all(map(os.path.isabs, found)):

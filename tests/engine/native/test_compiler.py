@@ -19,7 +19,7 @@ from sightline.engine.native.compiler import (
 )
 from sightline.engine.native.library import open_library
 
-QUICK = 'int sightline_quick(void) { return 7; }\n'
+QUICK = "int sightline_quick(void) { return 7; }\n"
 """Compiles in no time."""
 
 

@@ -56,7 +56,7 @@ def test_search_finds_what_python_finds(family, precision, settings):
 @pytest.mark.parametrize("family", ["transformer", "gpt"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_texts_that_share_a_batch_are_those_found_one_by_one(family, settings, threads):
-    """However many fit at once, and whoever searches them: a text that ends makes room for the next."""
+    """However many fit at once, and in whatever group they are: a text that ends makes room for the next."""
     native = make_native(make_model(family))
     texts = draw_texts(13)
     alone = [search_in_c(native, [text], settings)[0] for text in texts]
@@ -149,7 +149,7 @@ def test_logits_that_are_not_finite_are_named(beam_size):
         model.embedding.tokens.weight[7, 3] = torch.inf
     native = make_native(model, precision="fp32")
     settings = DecodingSettings(max_new_tokens=1, beam_size=beam_size)
-    with pytest.raises(NativeSearchError, match="logits for sentence 2 are not numbers .* after 0 tokens"):
+    with pytest.raises(NativeSearchError, match=r"logits for sentence 2 are not numbers .* after 0 tokens"):
         native_search(native, [[5], [7]], settings, first_ids=[1, 1], end_ids=[])
 
 

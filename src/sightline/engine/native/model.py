@@ -96,12 +96,12 @@ class NativeModel:
     @property
     def has_encoder(self) -> bool:
         """Whether it reads sources."""
-        return self.native_config.n_encoder_layers > 0
+        return bool(self.native_config.n_encoder_layers)
 
     @property
     def has_decoder(self) -> bool:
         """Whether it predicts tokens."""
-        return self.native_config.n_decoder_layers > 0
+        return bool(self.native_config.n_decoder_layers)
 
     def encode(
         self, texts: Sequence[Sequence[int]], *, segments: Sequence[Sequence[int]] | None = None
@@ -118,8 +118,8 @@ class NativeModel:
             check_ids(own.ids, max(1, self.native_config.n_segments), "segments")
         hidden = np.empty((len(packed.ids), self.config.d_model), dtype=np.float32)
         self.library.encode(
-            self.handle, address(packed.ids), address(own and own.ids), address(packed.offsets), len(texts),
-            self.choose_encoder_threads(len(packed.ids)), address(hidden),
+            self.handle, address(packed.ids), None if own is None else address(own.ids), address(packed.offsets),
+            len(texts), self.choose_encoder_threads(len(packed.ids)), address(hidden),
         )  # fmt: skip
         return hidden
 
@@ -153,7 +153,7 @@ class NativeModel:
                 f"{length:,} tokens are more than this model can take ({self.config.max_length:,}): shorten the text"
             )
 
-    def _require(self, condition: bool, problem: str) -> None:  # noqa: FBT001
+    def _require(self, condition: bool, problem: str) -> None:
         if not condition:
             raise SettingsError(f"this model {problem}")
 
@@ -217,9 +217,7 @@ class NativeState:
         )  # fmt: skip
         return NativeOutput(logits, weights)
 
-    def step_best(
-        self, ids: Int32[ndarray, "R"], count: int
-    ) -> tuple[Int32[ndarray, "R k"], Float32[ndarray, "R k"]]:
+    def step_best(self, ids: Int32[ndarray, "R"], count: int) -> tuple[Int32[ndarray, "R k"], Float32[ndarray, "R k"]]:
         """Feed the newest token of each row; return the best next ones and their log-probabilities."""
         self._check_step(ids)
         count = min(count, self.model.vocab_size)
@@ -297,7 +295,7 @@ def pack_texts(texts: Sequence[Sequence[int]]) -> PackedTexts:
 
 def check_ids(ids: Int32[ndarray, "..."], size: int, name: str) -> None:
     """Raise if an id is outside the vocabulary."""
-    if ids.size and not (0 <= int(ids.min()) and int(ids.max()) < size):
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
         raise InputError(f"{name} must lie between 0 and {size - 1:,}")
 
 

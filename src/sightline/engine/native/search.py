@@ -158,7 +158,9 @@ def list_limits(
 
 def raise_first_error(order: list[int], errors: list[int], lengths: list[int], model: NativeModel) -> None:
     """Raise the error of the first text that has one."""
-    failed = sorted((index, error, length) for index, error, length in zip(order, errors, lengths, strict=True) if error)
+    failed = sorted(
+        (index, error, length) for index, error, length in zip(order, errors, lengths, strict=True) if error
+    )
     if not failed:
         return
     index, error, length = failed[0]

@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -916,7 +917,7 @@ static const Kernels kernels = {
 #if defined(__ARM_FEATURE_DOTPROD)
 #define DOT_NEON
 #endif
-#include __FILE__
+#include "transformer.c"
 #undef KERNEL
 #undef LANES
 #undef DOT_NEON
@@ -929,7 +930,7 @@ static const Kernels kernels = {
 #define DOT_SIGN_256
 #define SUPPORTED (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 BEGIN_TARGET("avx2,fma")
-#include __FILE__
+#include "transformer.c"
 END_TARGET
 #undef KERNEL
 #undef LANES
@@ -950,7 +951,7 @@ static int has_avxvnni(void)
 #define DOT_VNNI
 #define SUPPORTED has_avxvnni()
 BEGIN_TARGET("avx2,fma,avxvnni")
-#include __FILE__
+#include "transformer.c"
 END_TARGET
 #undef KERNEL
 #undef LANES
@@ -963,7 +964,7 @@ END_TARGET
 #define DOT_SIGN_512
 #define SUPPORTED (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
 BEGIN_TARGET("avx2,fma,avx512f,avx512bw")
-#include __FILE__
+#include "transformer.c"
 END_TARGET
 #undef KERNEL
 #undef LANES
@@ -976,7 +977,7 @@ END_TARGET
 #define SUPPORTED                                                                                                      \
     (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
 BEGIN_TARGET("avx2,fma,avx512f,avx512bw,avx512vnni")
-#include __FILE__
+#include "transformer.c"
 END_TARGET
 #undef KERNEL
 #undef LANES
@@ -1003,7 +1004,7 @@ static const Kernels *const KERNELS[] = {
    4  Threads
 
    A step is a chain of short phases, each divided among the members of a team, with a barrier after it. A barrier is
-   passed every few microseconds, so that members wait actively; but a laptop is never idle, and whoever has waited for
+   passed every few microseconds, so that members wait actively; but a laptop is never idle, and a member that has waited for
    long lets others run.
    ------------------------------------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,6 @@
 """A config and its tensors as what the C file takes: one order of tensors for all families, each checked by its shape.
 
-Tensors are NumPy arrays under the names of our weights, from a torch model or from a model folder; quantizing and packing
-are done in C.
+Tensors are NumPy arrays under the names of our weights, from a torch model or from a model folder. C quantizes them.
 """
 
 import math
@@ -252,9 +251,7 @@ def interpolate_yarn(unscaled: Float64[ndarray, "half"], rope: Rope) -> Float64[
     return blend(unscaled, rope, 1 - divided)
 
 
-def blend(
-    unscaled: Float64[ndarray, "half"], rope: Rope, kept: Float64[ndarray, "half"]
-) -> Float64[ndarray, "half"]:
+def blend(unscaled: Float64[ndarray, "half"], rope: Rope, kept: Float64[ndarray, "half"]) -> Float64[ndarray, "half"]:
     """Return a mixture of each frequency and itself divided by the factor; `kept` is the share of the first."""
     kept = kept.clip(0, 1)
     return np.asarray(kept * unscaled + (1 - kept) * unscaled / rope.factor)
@@ -283,7 +280,7 @@ def read_folder(folder: Path) -> tuple[Manifest, dict[str, Shaped[ndarray, "..."
         manifest = read_manifest(data, config_path)
         header = read_header(files["model.safetensors"], path)
         weights = np.empty(max((info.end for info in header.tensors.values()), default=0), dtype=np.uint8)
-        view, file = memoryview(weights), files["model.safetensors"]
+        view, file = memoryview(weights.data), files["model.safetensors"]
         file.seek(header.start)
         while view:
             if not (count := file.readinto(view)):
