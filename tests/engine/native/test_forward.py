@@ -263,6 +263,15 @@ class TestChecks:
             arrange(model.config, wrong)
 
 
+def test_empty_source():
+    """There is nothing to attend to, and nothing is mixed."""
+    native = make_native(make_model("transformer"))
+    newest = np.array([3, 4], dtype=np.int32)
+    found = native.read([[], [5, 6]]).step(newest).logits
+    assert np.isfinite(found).all()
+    assert_array_equal(native.read([[5, 6]]).step(newest[1:]).logits[0], found[1])
+
+
 def test_empty_batches():
     native = make_native(make_model("transformer"))
     state = native.read([])

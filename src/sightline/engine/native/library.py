@@ -59,7 +59,7 @@ class Request(Structure):
 SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "instruction_set": (c_char_p, (c_int32,)),
     "is_supported": (c_int32, (c_int32,)),
-    "create_model": (c_void_p, (POINTER(Config), POINTER(Tensor), c_void_p, c_int32)),
+    "create_model": (c_void_p, (POINTER(Config), POINTER(Tensor), c_void_p, c_int32, c_int32)),
     "free_model": (None, (c_void_p,)),
     "step_bytes": (c_int64, (c_void_p,)),
     "encode": (None, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p)),

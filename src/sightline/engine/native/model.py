@@ -73,7 +73,7 @@ class NativeModel:
         number = self.library.choose(instruction_set)
         self.instruction_set = self.library.compiled[number]
         self.handle = self.library.create_model(
-            ctypes.byref(self.native_config), described, address(frequencies), number
+            ctypes.byref(self.native_config), described, address(frequencies), number, self.threads
         )
         self._finalizer = weakref.finalize(self, self.library.free_model, self.handle)
         self.step_bytes = int(self.library.step_bytes(self.handle))

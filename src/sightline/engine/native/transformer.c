@@ -1234,7 +1234,7 @@ static float *copy_padded(const float *values, int n)
 typedef struct {
     const Tensor *next;
     Model *model;
-    Pool *pool;
+    int n_threads;
 } Loader;
 
 static Tensor take(Loader *loader) { return *loader->next++; }
@@ -1312,7 +1312,7 @@ static Linear pack(Loader *loader, const Tensor *weights, const Tensor *biases, 
         w.floats = allocate_weights((size_t)w.n_tiles * w.n_inputs * TILE * sizeof(float));
     }
     Packing packing = {&w, weights, n_parts, loader->model->kernels};
-    run_team(loader->pool, w.n_tiles > 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1, pack_tiles, &packing);
+    run_team(&loader->model->pool, loader->n_threads, pack_tiles, &packing);
     return w;
 }
 
@@ -2818,7 +2818,7 @@ EXPORT int32_t sightline_is_supported(int32_t index) { return KERNELS[index]->is
 
 /* Build a model from its tensors, which are packed; only embedding tables must stay where they are. */
 EXPORT Model *sightline_create_model(const Config *config, const Tensor *tensors, const double *frequencies,
-                                     int32_t instruction_set)
+                                     int32_t instruction_set, int32_t n_threads)
 {
     Model *model = allocate(sizeof(Model));
     model->config = *config;
@@ -2832,7 +2832,7 @@ EXPORT Model *sightline_create_model(const Config *config, const Tensor *tensors
         model->frequencies = allocate((size_t)config->d_head / 2 * sizeof(double));
         memcpy(model->frequencies, frequencies, (size_t)config->d_head / 2 * sizeof(double));
     }
-    Loader loader = {tensors, model, &model->pool};
+    Loader loader = {tensors, model, n_threads};
     model->source = take_embedding(&loader);
     model->target = take_embedding(&loader);
     model->encoder = take_layers(&loader, config->n_encoder_layers, 0);
@@ -3151,7 +3151,7 @@ EXPORT void sightline_multiply(int32_t instruction_set, int32_t bits, const floa
     Model *model = allocate(sizeof(Model));
     model->config = (Config){.d_model = n_inputs, .n_heads = 1, .n_groups = 1, .d_head = 1, .d_ff = 1, .bits = bits};
     model->kernels = KERNELS[instruction_set];
-    Loader loader = {NULL, model, &model->pool};
+    Loader loader = {NULL, model, 1};
     const Tensor weight = {weights, n_outputs, n_inputs}, offset = {bias, n_outputs, 1};
     Linear w = pack(&loader, &weight, &offset, 1);
     Work *work = allocate(sizeof(Work));
