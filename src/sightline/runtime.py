@@ -332,11 +332,6 @@ def import_optional(module: str, *, extra: str, purpose: str) -> ModuleType:
         ) from None
 
 
-def cache_folder() -> Path:
-    """Return the folder of this user's cache for what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sightline"
-
-
 def lazy_exports(
     package: str, modules: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

@@ -801,7 +801,24 @@ static void attend_head(float *out, const float *query, const float *const *keys
     /* Values of even and of odd positions are added up apart, so that two sums are under way. */
     const ptrdiff_t offset = key_offset + value_offset;
     int d = 0;
-#define MIX(n_vectors)                                                                                                     for (; d + (n_vectors) * LANES <= d_head; d += (n_vectors) * LANES) {                                                      vf even[n_vectors] = {{0}}, odd[n_vectors] = {{0}};                                                                    int p = 0;                                                                                                             for (; p + 2 <= n_keys; p += 2) {                                                                                          const float *value = keys[p] + offset + d, *next = keys[p + 1] + offset + d;                                           const vf weight = splat(weights[p]), next_weight = splat(weights[p + 1]);                                              for (int v = 0; v < (n_vectors); v++) {                                                                                    even[v] += weight * load(value + v * LANES);                                                                           odd[v] += next_weight * load(next + v * LANES);                                                                    }                                                                                                                  }                                                                                                                      for (int v = 0; v < (n_vectors); v++) {                                                                                    if (p < n_keys)                                                                                                            even[v] += splat(weights[p]) * load(keys[p] + offset + d + v * LANES);                                             store(out + d + v * LANES, even[v] + odd[v]);                                                                      }                                                                                                                  }
+#define MIX(n_vectors)                                                                                                 \
+    for (; d + (n_vectors) * LANES <= d_head; d += (n_vectors) * LANES) {                                              \
+        vf even[n_vectors] = {{0}}, odd[n_vectors] = {{0}};                                                            \
+        int p = 0;                                                                                                     \
+        for (; p + 2 <= n_keys; p += 2) {                                                                              \
+            const float *value = keys[p] + offset + d, *next = keys[p + 1] + offset + d;                               \
+            const vf weight = splat(weights[p]), next_weight = splat(weights[p + 1]);                                  \
+            for (int v = 0; v < (n_vectors); v++) {                                                                    \
+                even[v] += weight * load(value + v * LANES);                                                           \
+                odd[v] += next_weight * load(next + v * LANES);                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int v = 0; v < (n_vectors); v++) {                                                                        \
+            if (p < n_keys)                                                                                            \
+                even[v] += splat(weights[p]) * load(keys[p] + offset + d + v * LANES);                                 \
+            store(out + d + v * LANES, even[v] + odd[v]);                                                              \
+        }                                                                                                              \
+    }
     MIX(4)
     MIX(2)
     MIX(1)
