@@ -28,7 +28,7 @@ layers = dict(n_encoder_layers=2, n_decoder_layers=2)
 configs = [
     TransformerConfig(**sizes, **layers),
     TransformerConfig(**sizes, **layers, pre_norm=True, norm="rms", activation="swiglu", qk_norm=True, d_head=10),
-    GPTConfig(**sizes, n_layers=2),
+    GPTConfig(**{**sizes, "vocab_size": 5000}, n_layers=2),
     GPTConfig(**sizes, n_layers=2, positions="rope", n_kv_heads=1, d_head=70, activation="silu"),
     BertConfig(**sizes, n_layers=2),
 ]

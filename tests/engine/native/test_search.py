@@ -65,6 +65,16 @@ def test_texts_that_share_a_batch_are_those_found_one_by_one(family, settings, t
     assert [search_in_c(native, [text], settings, threads=threads)[0] for text in texts] == alone
 
 
+def test_helpers_change_nothing():
+    """A vocabulary so large that helpers take a part of its logits, at every step."""
+    native = make_native(make_model("gpt", vocab_size=9000))
+    for settings in SEARCHES[:3]:
+        request = {"first_ids": [1], "end_ids": []}
+        alone = native_search(native, [[5, 6]], settings, threads=1, **request)
+        for _ in range(5):
+            assert native_search(native, [[5, 6]], settings, threads=3, **request) == alone
+
+
 def test_search_ends_texts_for_every_reason():
     native = make_native(make_model("transformer"))
     found = search_in_c(native, draw_texts(30), DecodingSettings(max_new_tokens=2, beam_size=2, n_best=2))

@@ -32,8 +32,8 @@ BITS: dict[str, int] = {"int8": 8, "fp32": 32}
 
 MAX_THREADS = 64
 SHARE = 1 << 20
-"""Bytes of weights that one step reads, up to which one thread is faster than several: waiting for one another costs
-more than reading from the cache of one core."""
+"""Bytes of weights that each thread should have to itself in a step of a single text, about what the cache of its core
+holds: with less, waiting for one another costs more than it gives."""
 
 
 def count_threads() -> int:
@@ -67,6 +67,7 @@ class NativeModel:
         self.config, self.precision, self.threads = config, precision, threads or count_threads()
         tensors = arrange(config, arrays)
         self._tables = tensors[:10]  # embeddings, which C reads from where they are
+        self.n_weights = sum(tensor.size for tensor in tensors[10:] if tensor is not None)
         described = (library.Tensor * len(tensors))(*map(describe_tensor, tensors))
         frequencies = np.ascontiguousarray(rope_frequencies(config.rope)) if config.positions == "rope" else None
         self.native_config = describe(config, bits=BITS[precision])
@@ -125,7 +126,7 @@ class NativeModel:
 
     def choose_encoder_threads(self, n_tokens: int) -> int:
         """Return how many threads read that many tokens best."""
-        return 1 if n_tokens * self.config.d_model <= SMALL_READING else self.threads
+        return 1 if n_tokens * self.n_weights <= SMALL_READING else self.threads
 
     def read(self, prompts: Sequence[Sequence[int]]) -> "NativeState":
         """Read sources, or the prompts of a GPT; return a state with one row each."""
@@ -158,8 +159,8 @@ class NativeModel:
             raise SettingsError(f"this model {problem}")
 
 
-SMALL_READING = 1 << 11
-"""Tokens times width, up to which one thread reads a text as fast as several."""
+SMALL_READING = 1 << 27
+"""Products of tokens and weights, up to which one thread reads: others may not be awake before it is done."""
 
 
 class NativeState:

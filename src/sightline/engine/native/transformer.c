@@ -1027,15 +1027,18 @@ static const Kernels *const KERNELS[] = {
 
 #define MAX_THREADS 64
 #define BARRIER_SPINS 2000 /* some tens of microseconds */
-#define IDLE_SPINS 2000
+#define IDLE_SPINS 4000     /* half of them let others run, which takes longer */
 
 typedef struct {
     atomic_int arrived, phase;
 } Barrier;
 
+typedef struct Pool Pool;
+
 typedef struct {
     int rank, size;
     Barrier *barrier;
+    Pool *helpers; /* of a team of one: who may take chunks of its large products, see `share` */
 } Team;
 
 static void relax(void)
@@ -1072,8 +1075,8 @@ static int part_begin(const Team *team, int n) { return (int)((int64_t)n * team-
 static int part_end(const Team *team, int n) { return (int)((int64_t)n * (team->rank + 1) / team->size); }
 
 typedef void Job(void *argument, const Team *team);
+typedef void Chunk(void *argument, int index);
 
-typedef struct Pool Pool;
 typedef struct {
     Pool *pool;
     int rank, seen; /* the last job before it came */
@@ -1086,41 +1089,91 @@ struct Pool {
     pthread_mutex_t in_use; /* held during a job: two callers do not share the helpers */
     pthread_mutex_t lock;   /* for sleeping and waking */
     pthread_cond_t wake;
-    atomic_int job_number, finished, n_asleep, is_closing;
+    atomic_int job_number, finished, n_asleep, is_closing, n_calls;
+    _Atomic uint64_t offer; /* generation << 32 | first chunk left << 16 | last one + 1 */
+    atomic_int n_done;      /* chunks of the offer */
+    Chunk *chunk;
+    void *chunk_argument;
     Job *job;
     void *argument;
     int size;
     Barrier barrier;
 };
 
+/* Take a chunk of the offer, if one is left, and do it. The caller takes the first, helpers the last, so that each finds
+   in its cache what it has read the time before. */
+static int take_chunk(Pool *pool, int is_caller)
+{
+    uint64_t offer = atomic_load_explicit(&pool->offer, memory_order_acquire);
+    for (;;) {
+        const unsigned first = offer >> 16 & 0xffff, end = offer & 0xffff;
+        if (first == end)
+            return 0;
+        if (atomic_compare_exchange_weak(&pool->offer, &offer, is_caller ? offer + (1 << 16) : offer - 1)) {
+            pool->chunk(pool->chunk_argument, (int)(is_caller ? first : end - 1));
+            atomic_fetch_add_explicit(&pool->n_done, 1, memory_order_release);
+            return 1;
+        }
+    }
+}
+
+/* Do all chunks, with helpers that happen to be awake. Nobody waits for a helper that is not running: it has then taken
+   no chunk, unless it was interrupted in the middle of one. So a small model, whose steps are shorter than the time that
+   a busy system lets a thread wait, loses nothing by being helped. */
+static void share(Pool *pool, int n_chunks, Chunk *chunk, void *argument)
+{
+    const uint64_t generation = (atomic_load_explicit(&pool->offer, memory_order_relaxed) >> 32) + 1;
+    pool->chunk = chunk;
+    pool->chunk_argument = argument;
+    atomic_store_explicit(&pool->n_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->offer, generation << 32 | (uint64_t)n_chunks, memory_order_release);
+    while (take_chunk(pool, 1))
+        ;
+    for (int spins = 0; atomic_load_explicit(&pool->n_done, memory_order_acquire) < n_chunks; spins++) {
+        if (spins < BARRIER_SPINS)
+            relax();
+        else
+            sched_yield();
+    }
+}
+
 static void *help(void *argument)
 {
     Helper *me = argument;
     Pool *pool = me->pool;
     for (int seen = me->seen;;) {
-        for (int spins = 0; atomic_load(&pool->job_number) == seen && spins < IDLE_SPINS; spins++)
-            relax();
+        const int n_calls = atomic_load(&pool->n_calls);
+        for (int spins = 0; atomic_load(&pool->job_number) == seen && spins < IDLE_SPINS; spins++) {
+            if (take_chunk(pool, 0))
+                spins = 0;
+            else if (spins < BARRIER_SPINS)
+                relax();
+            else
+                sched_yield();
+        }
         if (atomic_load(&pool->job_number) == seen) {
             pthread_mutex_lock(&pool->lock);
             atomic_fetch_add(&pool->n_asleep, 1);
-            while (atomic_load(&pool->job_number) == seen)
+            while (atomic_load(&pool->job_number) == seen && atomic_load(&pool->n_calls) == n_calls)
                 pthread_cond_wait(&pool->wake, &pool->lock);
             atomic_fetch_sub(&pool->n_asleep, 1);
             pthread_mutex_unlock(&pool->lock);
+            if (atomic_load(&pool->job_number) == seen)
+                continue; /* called, for chunks */
         }
         seen++;
         if (atomic_load(&pool->is_closing))
             return NULL;
         if (me->rank < pool->size)
-            pool->job(pool->argument, &(Team){me->rank, pool->size, &pool->barrier});
+            pool->job(pool->argument, &(Team){me->rank, pool->size, &pool->barrier, NULL});
         atomic_fetch_add(&pool->finished, 1);
     }
 }
 
-static void announce(Pool *pool)
+static void announce(Pool *pool, atomic_int *number)
 {
-    atomic_fetch_add(&pool->job_number, 1);
-    /* A helper counts itself asleep before it looks at job_number for the last time: either it sees the new number, or
+    atomic_fetch_add(number, 1);
+    /* A helper counts itself asleep before it looks at the number for the last time: either it sees the new number, or
        we see it asleep. */
     if (atomic_load(&pool->n_asleep)) {
         pthread_mutex_lock(&pool->lock);
@@ -1145,7 +1198,7 @@ static void close_pool(Pool *pool)
 {
     if (pool->process == getpid()) { /* after a fork there are no helpers to wait for */
         atomic_store(&pool->is_closing, 1);
-        announce(pool);
+        announce(pool, &pool->job_number);
         for (int i = 0; i < pool->n_helpers; i++)
             pthread_join(pool->helpers[i].thread, NULL);
     }
@@ -1164,8 +1217,8 @@ static void run_team(Pool *pool, int size, Job *job, void *argument)
         pool->argument = argument;
         pool->size = size < pool->n_helpers + 1 ? size : pool->n_helpers + 1;
         atomic_store(&pool->finished, 0);
-        announce(pool);
-        job(argument, &(Team){0, pool->size, &pool->barrier});
+        announce(pool, &pool->job_number);
+        job(argument, &(Team){0, pool->size, &pool->barrier, NULL});
         for (int spins = 0; atomic_load(&pool->finished) < pool->n_helpers; spins++) {
             if (spins < BARRIER_SPINS)
                 relax();
@@ -1175,7 +1228,20 @@ static void run_team(Pool *pool, int size, Job *job, void *argument)
         pthread_mutex_unlock(&pool->in_use);
         return;
     }
-    job(argument, &(Team){0, 1, NULL});
+    job(argument, &(Team){0, 1, NULL, NULL});
+}
+
+/* Run a job alone, but with helpers for its large products. */
+static void run_helped(Pool *pool, int size, Job *job, void *argument)
+{
+    if (size < 2 || pool->process != getpid() || pthread_mutex_trylock(&pool->in_use)) {
+        job(argument, &(Team){0, 1, NULL, NULL});
+        return;
+    }
+    recruit(pool, size < MAX_THREADS ? size : MAX_THREADS);
+    announce(pool, &pool->n_calls);
+    job(argument, &(Team){0, 1, NULL, pool});
+    pthread_mutex_unlock(&pool->in_use);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -1914,9 +1980,34 @@ static void leave(const Team *team, Work *work, const Norm *norm)
     }
 }
 
+/* A product in chunks of columns. */
+typedef struct {
+    const Work *work;
+    float *out;
+    size_t stride;
+    Operand x;
+    const Linear *w;
+} Product;
+
+#define CHUNK_TILES 8       /* of a product that is shared */
+#define MIN_SHARED_TILES 64 /* a smaller product is done before a helper has seen it */
+
+static void multiply_chunk(void *argument, int index)
+{
+    const Product *product = argument;
+    const int from = index * CHUNK_TILES, n_tiles = product->w->n_tiles;
+    product->work->model->kernels->multiply(product->out, product->stride, product->x, product->work->n, product->w, from,
+                                            from + CHUNK_TILES < n_tiles ? from + CHUNK_TILES : n_tiles);
+}
+
 /* out = x W + b; the members divide the columns. */
 static void multiply(const Team *team, const Work *work, float *out, size_t stride, Operand x, const Linear *w)
 {
+    if (team->helpers && w->n_tiles >= MIN_SHARED_TILES) {
+        Product product = {work, out, stride, x, w};
+        share(team->helpers, (w->n_tiles + CHUNK_TILES - 1) / CHUNK_TILES, multiply_chunk, &product);
+        return;
+    }
     work->model->kernels->multiply(out, stride, x, work->n, w, part_begin(team, w->n_tiles), part_end(team, w->n_tiles));
     meet(team);
 }
@@ -2202,20 +2293,9 @@ static void set_step(Work *work, State *state, const int32_t *ids, int first_row
         set_token(work, state, i, &n_keys, first_row + i, ids[i], state->rows[first_row + i].length);
 }
 
-/* Bytes of a layer's weights below which a step of a row or two is run by one member: the others would gain less on each
-   product than they lose at its barriers. */
-#define SMALL_LAYER (384 << 10)
-
 /* Run the decoder's layers over the tokens that were set. */
-static void run_decoder(const Team *whole_team, Work *work, const State *state)
+static void run_decoder(const Team *team, Work *work, const State *state)
 {
-    const Team alone = {0, 1, NULL};
-    const int is_small = work->n <= 2 && work->model->layer_bytes < SMALL_LAYER;
-    const Team *team = is_small ? &alone : whole_team;
-    if (is_small && whole_team->rank > 0) {
-        meet(whole_team);
-        return;
-    }
     const Model *model = work->model;
     const Config *config = &model->config;
     embed(team, work, &model->target);
@@ -2226,7 +2306,6 @@ static void run_decoder(const Team *whole_team, Work *work, const State *state)
             cross_attention(team, work, state, &model->decoder[i].cross, i);
         feed_forward(team, work, &model->decoder[i]);
     }
-    meet(whole_team);
 }
 
 static void compute_logits(const Team *team, Work *work)
@@ -2235,14 +2314,12 @@ static void compute_logits(const Team *team, Work *work)
     multiply(team, work, work->logits, logit_stride(work), x, &work->model->output);
 }
 
-static float max_of_part(const Kernels *kernels, const float *logits, int n, int part)
+static void max_chunk(void *argument, int item)
 {
-    return kernels->max(logits + part * PART, n - part * PART < PART ? n - part * PART : PART);
-}
-
-static float sum_of_part(const Kernels *kernels, const float *logits, int n, int part, float max)
-{
-    return kernels->sum_exp(logits + part * PART, max, n - part * PART < PART ? n - part * PART : PART);
+    const Work *work = argument;
+    const int n = work->model->config.target_vocab_size, per_row = n_parts(n), at = item % per_row * PART;
+    const float *logits = work->logits + (size_t)(item / per_row) * logit_stride(work) + at;
+    work->parts[item] = work->model->kernels->max(logits, n - at < PART ? n - at : PART);
 }
 
 static float max_of_parts(const float *maxima, int n)
@@ -2261,36 +2338,48 @@ static float log_sum_of_parts(const float *sums, int n)
     return logf(total);
 }
 
+static void sum_chunk(void *argument, int item)
+{
+    const Work *work = argument;
+    const int n = work->model->config.target_vocab_size, per_row = n_parts(n), at = item % per_row * PART;
+    const int row = item / per_row;
+    const float *logits = work->logits + (size_t)row * logit_stride(work) + at;
+    const float max = max_of_parts(work->parts + (size_t)row * per_row, per_row);
+    float *sums = work->parts + (size_t)work->n * per_row;
+    sums[item] = work->model->kernels->sum_exp(logits, max, n - at < PART ? n - at : PART);
+}
+
+/* Do all items of a pass: with helpers, or divided among members. */
+static void run_pass(const Team *team, Work *work, int n_items, Chunk *chunk)
+{
+    if (team->helpers) {
+        share(team->helpers, n_items, chunk, work);
+        return;
+    }
+    for (int item = part_begin(team, n_items); item < part_end(team, n_items); item++)
+        chunk(work, item);
+    meet(team);
+}
+
 /* The best `count` tokens after each row, with their log-probabilities of a softmax over all tokens. */
 static void find_best(const Team *team, Work *work, int count, int32_t *ids, float *log_probs)
 {
-    const Kernels *kernels = work->model->kernels;
     const int n = work->model->config.target_vocab_size, per_row = n_parts(n);
-    const size_t stride = logit_stride(work);
-    float *maxima = work->parts, *sums = maxima + (size_t)work->n * per_row;
-    if (work->n < team->size) { /* fewer rows than members: these divide the first two passes */
-        const int n_items = work->n * per_row, begin = part_begin(team, n_items), end = part_end(team, n_items);
-        for (int item = begin; item < end; item++)
-            maxima[item] = max_of_part(kernels, work->logits + item / per_row * stride, n, item % per_row);
-        meet(team);
-        for (int item = begin; item < end; item++) {
-            const int row = item / per_row;
-            const float max = max_of_parts(maxima + (size_t)row * per_row, per_row);
-            sums[item] = sum_of_part(kernels, work->logits + row * stride, n, item % per_row, max);
-        }
-        meet(team);
+    const int is_divided = work->n < team->size || (team->helpers && work->n * per_row < 100);
+    if (is_divided) { /* fewer rows than members: these divide the first two passes */
+        run_pass(team, work, work->n * per_row, max_chunk);
+        run_pass(team, work, work->n * per_row, sum_chunk);
     }
     for (int row = part_begin(team, work->n); row < part_end(team, work->n); row++) {
-        const float *logits = work->logits + row * stride;
-        float *own_maxima = maxima + (size_t)row * per_row, *own_sums = sums + (size_t)row * per_row;
-        if (work->n >= team->size) {
-            for (int part = 0; part < per_row; part++)
-                own_maxima[part] = max_of_part(kernels, logits, n, part);
-            for (int part = 0; part < per_row; part++)
-                own_sums[part] = sum_of_part(kernels, logits, n, part, max_of_parts(own_maxima, per_row));
-        }
-        kernels->best(ids + (size_t)row * count, log_probs + (size_t)row * count, count, logits, n,
-                      max_of_parts(own_maxima, per_row), log_sum_of_parts(own_sums, per_row));
+        const int first = row * per_row;
+        for (int item = first; !is_divided && item < first + per_row; item++)
+            max_chunk(work, item);
+        for (int item = first; !is_divided && item < first + per_row; item++)
+            sum_chunk(work, item);
+        const float *maxima = work->parts + first, *sums = maxima + (size_t)work->n * per_row;
+        work->model->kernels->best(ids + (size_t)row * count, log_probs + (size_t)row * count, count,
+                                   work->logits + row * logit_stride(work), n, max_of_parts(maxima, per_row),
+                                   log_sum_of_parts(sums, per_row));
     }
     meet(team);
 }
@@ -2818,7 +2907,7 @@ static void search_job(void *argument, const Team *team)
         return;
     }
     Group *group = create_group(job->request, &job->next, job->max_live);
-    run_group(&(Team){0, 1, NULL}, group);
+    run_group(&(Team){0, 1, NULL, NULL}, group);
     free_group(group);
 }
 
@@ -2942,7 +3031,7 @@ static void encode_job(void *argument, const Team *team)
         } while (!atomic_compare_exchange_weak(&job->next, &first, first + n_texts));
         if (!n_texts)
             break;
-        encode_texts(&(Team){0, 1, NULL}, work, job, first, n_texts);
+        encode_texts(&(Team){0, 1, NULL, NULL}, work, job, first, n_texts);
     }
     return_work(job->model, work);
 }
@@ -3055,6 +3144,12 @@ EXPORT void sightline_join(State *state, State *other)
     free_state(other);
 }
 
+/* Bytes of a layer's weights below which a step of few rows is run by one thread, which is helped with the logits only:
+   the others would gain less on each product of a layer than they lose at its barriers. */
+#define SMALL_LAYER (384 << 10)
+
+static int is_small(const Model *model) { return model->layer_bytes < SMALL_LAYER; }
+
 typedef struct {
     State *state;
     const int32_t *ids;
@@ -3098,7 +3193,7 @@ static void step_job(void *argument, const Team *team)
     if (job->is_divided) { /* members have rows of their own, and wait for nobody */
         const int first = part_begin(team, state->n_rows), n_rows = part_end(team, state->n_rows) - first;
         if (n_rows)
-            step_rows(&(Team){0, 1, NULL}, job, state->work[team->rank], first, n_rows);
+            step_rows(&(Team){0, 1, NULL, NULL}, job, state->work[team->rank], first, n_rows);
     } else {
         step_rows(team, job, state->work[0], 0, state->n_rows);
     }
@@ -3117,7 +3212,10 @@ EXPORT void sightline_step(State *state, const int32_t *ids, int32_t n_threads, 
     for (int i = 0; i < n_threads; i++)
         if (!state->work[i])
             state->work[i] = borrow_work(state->model);
-    run_team(&state->model->pool, n_threads, step_job, &job);
+    if (is_small(state->model) && !job.is_divided)
+        run_helped(&state->model->pool, n_threads, step_job, &job);
+    else
+        run_team(&state->model->pool, n_threads, step_job, &job);
     for (int i = 0; i < state->n_rows; i++)
         state->rows[i].length++;
 }
@@ -3156,7 +3254,10 @@ EXPORT void sightline_search(const Request *request)
         job.max_live = max_int(1, n_sentences);
         job.shared = create_group(request, &job.next, job.max_live);
     }
-    run_team(&request->model->pool, n_threads, search_job, &job);
+    if (job.shared && is_small(request->model))
+        run_helped(&request->model->pool, n_threads, search_job, &job);
+    else
+        run_team(&request->model->pool, n_threads, search_job, &job);
     if (job.shared)
         free_group(job.shared);
 }
@@ -3176,7 +3277,7 @@ EXPORT void sightline_multiply(int32_t instruction_set, int32_t bits, const floa
     reserve_work(work, n_rows, 0, 0, 1);
     for (int i = 0; i < n_rows; i++)
         memcpy(work->x + i * model_stride(work), x + (size_t)i * n_inputs, (size_t)n_inputs * sizeof(float));
-    const Team alone = {0, 1, NULL};
+    const Team alone = {0, 1, NULL, NULL};
     const size_t stride = (size_t)w.n_tiles * TILE;
     float *result = allocate((size_t)n_rows * stride * sizeof(float));
     multiply(&alone, work, result, stride, make_operand(&alone, work, work->x, model_stride(work), n_inputs), &w);
