@@ -162,6 +162,7 @@ typedef struct {
 #define add_lanes OWN(add_lanes)
 #define dot OWN(dot)
 #define dot_keys OWN(dot_keys)
+#define mix_values OWN(mix_values)
 #define lower OWN(lower)
 #define upper OWN(upper)
 #define max_lanes OWN(max_lanes)
@@ -706,8 +707,8 @@ static void softmax_row(float *x, int n)
         store(x + i, load(x + i) * factor);
 }
 
-/* The products of a query with the keys of as many positions as a register has lanes. The sums of all of them are formed
-   together, in the order of `add_lanes`; d_head is a multiple of 16. */
+/* The products of a query with the keys of as many positions as a register has lanes. The sums of all of them are
+   formed together, in the order of `add_lanes`; d_head is a multiple of 16. */
 INLINE vf dot_keys(const float *query, const float *const *keys, ptrdiff_t offset, int d_head)
 {
 #if LANES == 16
@@ -774,6 +775,29 @@ INLINE vf dot_keys(const float *query, const float *const *keys, ptrdiff_t offse
 #endif
 }
 
+/* Mix some dimensions of the values. Those of even and of odd positions are added up apart: two sums are under way. */
+INLINE void mix_values(float *out, const float *const *keys, int n_keys, ptrdiff_t offset, const float *weights,
+                       const int n_vectors)
+{
+    vf even[4] = {{0}}, odd[4] = {{0}};
+    int p = 0;
+    for (; p + 2 <= n_keys; p += 2) {
+        const float *value = keys[p] + offset, *next = keys[p + 1] + offset;
+        const vf weight = splat(weights[p]), next_weight = splat(weights[p + 1]);
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            even[v] += weight * load(value + v * LANES);
+            odd[v] += next_weight * load(next + v * LANES);
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++) {
+        if (p < n_keys)
+            even[v] += splat(weights[p]) * load(keys[p] + offset + v * LANES);
+        store(out + v * LANES, even[v] + odd[v]);
+    }
+}
+
 /* out = softmax(q k / sqrt D) v for one query of one head (3.2.1); keys[p] + key_offset is the key of position p, and
    its value lies value_offset behind. `weights` has room for n_keys, rounded up to 16, and holds the weights after. */
 static void attend_head(float *out, const float *query, const float *const *keys, int n_keys, ptrdiff_t key_offset,
@@ -798,31 +822,12 @@ static void attend_head(float *out, const float *query, const float *const *keys
     for (; first < n_keys; first++)
         weights[first] = dot(query, keys[first] + key_offset, d_head) * scale;
     softmax_row(weights, n_keys);
-    /* Values of even and of odd positions are added up apart, so that two sums are under way. */
     const ptrdiff_t offset = key_offset + value_offset;
     int d = 0;
-#define MIX(n_vectors)                                                                                                 \
-    for (; d + (n_vectors) * LANES <= d_head; d += (n_vectors) * LANES) {                                              \
-        vf even[n_vectors] = {{0}}, odd[n_vectors] = {{0}};                                                            \
-        int p = 0;                                                                                                     \
-        for (; p + 2 <= n_keys; p += 2) {                                                                              \
-            const float *value = keys[p] + offset + d, *next = keys[p + 1] + offset + d;                               \
-            const vf weight = splat(weights[p]), next_weight = splat(weights[p + 1]);                                  \
-            for (int v = 0; v < (n_vectors); v++) {                                                                    \
-                even[v] += weight * load(value + v * LANES);                                                           \
-                odd[v] += next_weight * load(next + v * LANES);                                                        \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (int v = 0; v < (n_vectors); v++) {                                                                        \
-            if (p < n_keys)                                                                                            \
-                even[v] += splat(weights[p]) * load(keys[p] + offset + d + v * LANES);                                 \
-            store(out + d + v * LANES, even[v] + odd[v]);                                                              \
-        }                                                                                                              \
-    }
-    MIX(4)
-    MIX(2)
-    MIX(1)
-#undef MIX
+    for (; d + 4 * LANES <= d_head; d += 4 * LANES) /* as many sums at once as registers hold */
+        mix_values(out + d, keys, n_keys, offset + d, weights, 4);
+    for (; d + LANES <= d_head; d += LANES)
+        mix_values(out + d, keys, n_keys, offset + d, weights, 1);
     for (; d < d_head; d++) {
         float sums[2] = {0.0f, 0.0f};
         for (int p = 0; p < n_keys; p++)
@@ -1016,13 +1021,13 @@ static const Kernels *const KERNELS[] = {
 #define N_KERNELS (int)(sizeof KERNELS / sizeof *KERNELS)
 #undef kernels
 
-
 /* ------------------------------------------------------------------------------------------------------------------
    4  Threads
 
    A step is a chain of short phases, each divided among the members of a team, with a barrier after it. A barrier is
-   passed every few microseconds, so that members wait actively; but a laptop is never idle, and a member that has waited for
-   long lets others run.
+   passed every few microseconds, so that members wait actively; but a laptop is never idle, and a member that has
+   waited for long lets others run. Steps of a small model are shorter than that: one thread runs them, and `share`s
+   its largest product with helpers.
    ------------------------------------------------------------------------------------------------------------------ */
 
 #define MAX_THREADS 64
@@ -1100,8 +1105,8 @@ struct Pool {
     Barrier barrier;
 };
 
-/* Take a chunk of the offer, if one is left, and do it. The caller takes the first, helpers the last, so that each finds
-   in its cache what it has read the time before. */
+/* Take a chunk of the offer, if one is left, and do it. The caller takes the first, helpers the last, so that each
+   finds in its cache what it has read the time before. */
 static int take_chunk(Pool *pool, int is_caller)
 {
     uint64_t offer = atomic_load_explicit(&pool->offer, memory_order_acquire);
@@ -1118,8 +1123,8 @@ static int take_chunk(Pool *pool, int is_caller)
 }
 
 /* Do all chunks, with helpers that happen to be awake. Nobody waits for a helper that is not running: it has then taken
-   no chunk, unless it was interrupted in the middle of one. So a small model, whose steps are shorter than the time that
-   a busy system lets a thread wait, loses nothing by being helped. */
+   no chunk, unless it was interrupted in the middle of one. So a small model, whose steps are shorter than the time
+   that a busy system lets a thread wait, loses nothing by being helped. */
 static void share(Pool *pool, int n_chunks, Chunk *chunk, void *argument)
 {
     const uint64_t generation = (atomic_load_explicit(&pool->offer, memory_order_relaxed) >> 32) + 1;
@@ -1913,7 +1918,8 @@ static void reserve_logits(Work *work, int n)
     if (n > work->logit_capacity) {
         work->logit_capacity = n;
         work->logits = replace(work->logits, (size_t)n * logit_stride(work) * sizeof(float));
-        work->parts = replace(work->parts, (size_t)n * 2 * n_parts(work->model->config.target_vocab_size) * sizeof(float));
+        const size_t n_items = (size_t)n * n_parts(work->model->config.target_vocab_size);
+        work->parts = replace(work->parts, 2 * n_items * sizeof(float));
     }
 }
 
@@ -1924,9 +1930,11 @@ static void embed(const Team *team, Work *work, const Embedding *embedding)
 {
     const Config *config = &work->model->config;
     const PositionTable *table = atomic_load_explicit(&work->model->positions, memory_order_acquire);
-    const float *encodings = config->positions == LEARNED                                                   ? embedding->positions
-                             : config->positions == SINUSOIDAL || config->positions == SINUSOIDAL_HALVES ? table->values
-                                                                                                         : NULL;
+    const float *encodings = NULL;
+    if (config->positions == LEARNED)
+        encodings = embedding->positions;
+    else if (config->positions == SINUSOIDAL || config->positions == SINUSOIDAL_HALVES)
+        encodings = table->values;
     const size_t width = (size_t)config->d_model;
     for (int i = part_begin(team, work->n); i < part_end(team, work->n); i++) {
         float *x = work->x + i * model_stride(work);
@@ -1947,9 +1955,10 @@ static void embed(const Team *team, Work *work, const Embedding *embedding)
 /* Make rows the left factor of a product; int8: quantize each row by itself, once for all products with it. */
 static Operand make_operand(const Team *team, Work *work, const float *x, size_t stride, int width)
 {
-    if (work->model->config.bits == 8)
+    const Model *model = work->model;
+    if (model->config.bits == 8)
         for (int i = part_begin(team, work->n); i < part_end(team, work->n); i++)
-            work->scales[i] = work->model->kernels->quantize(work->bytes + i * byte_stride(work), x + i * stride, width, 0);
+            work->scales[i] = model->kernels->quantize(work->bytes + i * byte_stride(work), x + i * stride, width, 0);
     meet(team);
     return (Operand){x, stride, work->bytes, byte_stride(work), work->scales};
 }
@@ -1995,9 +2004,10 @@ typedef struct {
 static void multiply_chunk(void *argument, int index)
 {
     const Product *product = argument;
+    const Work *work = product->work;
     const int from = index * CHUNK_TILES, n_tiles = product->w->n_tiles;
-    product->work->model->kernels->multiply(product->out, product->stride, product->x, product->work->n, product->w, from,
-                                            from + CHUNK_TILES < n_tiles ? from + CHUNK_TILES : n_tiles);
+    const int to = from + CHUNK_TILES < n_tiles ? from + CHUNK_TILES : n_tiles;
+    work->model->kernels->multiply(product->out, product->stride, product->x, work->n, product->w, from, to);
 }
 
 /* out = x W + b; the members divide the columns. */
@@ -2008,7 +2018,8 @@ static void multiply(const Team *team, const Work *work, float *out, size_t stri
         share(team->helpers, (w->n_tiles + CHUNK_TILES - 1) / CHUNK_TILES, multiply_chunk, &product);
         return;
     }
-    work->model->kernels->multiply(out, stride, x, work->n, w, part_begin(team, w->n_tiles), part_end(team, w->n_tiles));
+    const int from = part_begin(team, w->n_tiles), to = part_end(team, w->n_tiles);
+    work->model->kernels->multiply(out, stride, x, work->n, w, from, to);
     meet(team);
 }
 
@@ -2671,8 +2682,8 @@ static int compare_candidates(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Whether no live hypothesis can change the results any more. Log-probabilities only fall and the penalty's divisor only
-   grows, so that no descendant of a hypothesis scores above best / penalty(limit). */
+/* Whether no live hypothesis can change the results any more. Log-probabilities only fall and the penalty's divisor
+   only grows, so that no descendant of a hypothesis scores above best / penalty(limit). */
 static int is_decided(const Group *group, const Live *live, double best, int length)
 {
     const Request *request = group->request;
