@@ -1,6 +1,7 @@
 """Jobs for the tests of the contenders' processes."""
 
 import os
+import signal
 import sys
 import time
 
@@ -33,3 +34,8 @@ def dying(shape=None):
 def refusing(shape=None, **arguments):
     """A job that cannot be built."""
     raise RuntimeError("cannot be built here")
+
+
+def killed(shape=None):
+    """A job whose process the system kills, as it does without memory."""
+    os.kill(os.getpid(), signal.SIGKILL)

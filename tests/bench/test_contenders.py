@@ -51,6 +51,11 @@ def test_contender_that_fails_is_left_out_and_the_others_go_on():
     assert absent.error == "not installed: no_such_package"
 
 
+def test_contender_without_memory_is_told_from_one_that_fails():
+    [one] = Plan(1).run([Contender("large", "jobs:killed")], {"shape": None})
+    assert one.error.startswith("was killed by the system: there is probably not enough memory")
+
+
 def test_fastest_setting_takes_part_and_settings_that_fail_do_not():
     settings = (Setting("slow", {"slow": 0.2}), Setting("fast"), Setting("broken", {"fails_after": 0}))
     [one] = Plan(1).run([Contender("a", "jobs:counting", settings=settings)], {"shape": None})

@@ -6,6 +6,7 @@ part: nobody is beaten at a setting its own users would not choose.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,8 @@ class Process:
         self.process.wait()
         self.stderr.seek(0)
         lines = self.stderr.read().decode(errors="replace").strip().splitlines()
+        if self.process.returncode == -signal.SIGKILL:
+            return "was killed by the system: there is probably not enough memory for all contenders, see --only"
         return f"ended with {self.process.returncode}: {lines[-1][:300]}" if lines else "ended without a word"
 
 
