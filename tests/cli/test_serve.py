@@ -116,7 +116,7 @@ def test_a_read_only_key_cannot_post(locked):
 
 def test_port_in_use_is_reported_before_models_are_loaded(folders, capsys, monkeypatch):
     loaded = []
-    monkeypatch.setattr("sightline.cli.serve.open_models", loaded.append)
+    monkeypatch.setattr("sightline.cli.serve.open_models", lambda named, **_: loaded.append(named))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sightline.cli.options import SAMPLING, AsJson, ModelFolder, open_pipeline, with_decoding
+from sightline.cli.options import SAMPLING, AsJson, EngineName, ModelFolder, open_pipeline, with_decoding
 from sightline.cli.texts import add_location, put, put_json, put_line, read_blocks
 from sightline.errors import InputError
 
@@ -17,7 +17,7 @@ WELCOME = "Type a message. /reset clears the history, /quit (or Ctrl-D) ends.\n"
 
 
 @with_decoding(*SAMPLING, after="model")
-def chat(model: ModelFolder, as_json: AsJson = False, **decoding: object) -> None:
+def chat(model: ModelFolder, as_json: AsJson = False, engine: EngineName = "torch", **decoding: object) -> None:
     """Chat with a model that keeps the history of the conversation.
 
     On a terminal, it prompts for messages; the arrow keys recall earlier ones. From a pipe or a file, each line gets
@@ -31,7 +31,7 @@ def chat(model: ModelFolder, as_json: AsJson = False, **decoding: object) -> Non
     """
     from sightline.pipelines import Chat
 
-    session = ChatSession(open_pipeline(model, Chat), decoding)
+    session = ChatSession(open_pipeline(model, Chat, engine=engine), decoding)
     if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
         run_interactive(session)
         return

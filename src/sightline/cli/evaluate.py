@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sightline.cli.options import BEAM_SEARCH, From, ModelFolder, To, with_decoding
+from sightline.cli.options import BEAM_SEARCH, EngineName, From, ModelFolder, To, with_decoding
 from sightline.cli.texts import put_json, put_line, show_status
 
 BleuTokenizer = Literal["13a", "none", "intl", "zh", "char"]
@@ -55,6 +55,7 @@ def evaluate(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Score only the first N examples.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    engine: EngineName = "torch",
     **decoding: object,
 ) -> None:
     """Score a model on a test set.
@@ -95,6 +96,7 @@ def evaluate(
             documents=documents,
             context=context,
             output=output,
+            engine=engine,
             **decoding,
         )
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import SAMPLING, AsJson, ModelFolder, open_pipeline, with_decoding
+from sightline.cli.options import SAMPLING, AsJson, EngineName, ModelFolder, open_pipeline, with_decoding
 from sightline.cli.texts import put, put_json, put_line, read_text
 
 
@@ -22,6 +22,7 @@ def generate(
         list[str] | None, typer.Option(metavar="TEXT", help="Stop string: generation ends before it; may be repeated.")
     ] = None,
     as_json: AsJson = False,
+    engine: EngineName = "torch",
     **decoding: object,
 ) -> None:
     """Continue a text.
@@ -38,7 +39,7 @@ def generate(
     """
     from sightline.pipelines import Generator
 
-    generator = open_pipeline(model, Generator)
+    generator = open_pipeline(model, Generator, engine=engine)
     text = read_text(prompt)
     if stop:
         decoding["stop"] = tuple(stop)

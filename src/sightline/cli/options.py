@@ -29,6 +29,16 @@ BatchTokens = Annotated[
     int, typer.Option(min=1, metavar="N", help="Batch size in tokens: more is faster and needs more memory.")
 ]
 
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Engine that generates: torch; native, one C file with the same results; or native-int8, faster still, "
+        "with weights rounded to 8 bits. See info --engines.",
+    ),
+]
+
 DECODING_OPTIONS: dict[str, Any] = {
     "max_new_tokens": Annotated[
         int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Maximum number of tokens to generate.")
@@ -128,12 +138,12 @@ def drop_unset(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def open_pipeline(folder: Path, kind: type[Kind]) -> Kind:
+def open_pipeline(folder: Path, kind: type[Kind], *, engine: str = "torch") -> Kind:
     """Open a model folder as this kind of pipeline; one that names no task may become the usual kind of its family."""
     from sightline.model.registry import interface_of, resolve
     from sightline.tasks import TASKS, load, task_of
 
-    pipeline: Pipeline = load(folder)
+    pipeline: Pipeline = load(folder, engine=engine)
     if isinstance(pipeline, kind):
         return pipeline
     reference, config = f"{kind.__module__}:{kind.__qualname__}", pipeline.model.config

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli.options import replace_keywords
+from sightline.cli.options import EngineName, replace_keywords
 from sightline.errors import RefusedError
 from sightline.runtime import release_threads
 
@@ -104,6 +104,7 @@ def serve(
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the studio in your browser.")] = True,
+    engine: EngineName = "torch",
     **limits: int | float,
 ) -> None:
     """Serve models over HTTP (OpenAI's and LibreTranslate's API) and open the studio.
@@ -137,7 +138,7 @@ def serve(
     )
     with bind(settings) as taken:  # before models are loaded: a port in use fails at once
         threads = release_threads()
-        opened = open_models(named)
+        opened = open_models(named, engine=engine)
         shown = runs if runs is not None else find_sibling_runs(named[0])
         run_studio(taken, settings, opened, threads=threads, runs=shown, browser=browser)
 
@@ -150,8 +151,8 @@ def find_sibling_runs(named: str) -> Path | None:
     return folder.resolve().parent if is_run(folder) else None
 
 
-def open_models(named: list[str]) -> "dict[str, Pipeline]":
-    """Open the models, each under a unique id."""
+def open_models(named: list[str], *, engine: str = "torch") -> "dict[str, Pipeline]":
+    """Open the models, each under a unique id; those that generate text do it with this engine."""
     from sightline.serving.api import model_id
     from sightline.tasks import load
 
@@ -161,7 +162,10 @@ def open_models(named: list[str]) -> "dict[str, Pipeline]":
         if equals and name in found:
             raise RefusedError(f"two models are called {name[:60]!r}: give one another name")
         path = Path(folder if equals else text)
-        found[name if equals else model_id(path, found)] = load(path)
+        pipeline = load(path)
+        if pipeline.generates and engine != "torch":
+            pipeline.use_engine(engine)
+        found[name if equals else model_id(path, found)] = pipeline
     return found
 
 

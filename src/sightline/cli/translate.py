@@ -14,6 +14,7 @@ from sightline.cli.options import (
     BEAM_SEARCH,
     AsJson,
     BatchTokens,
+    EngineName,
     From,
     ModelFolder,
     Texts,
@@ -88,6 +89,7 @@ def translate(
     ] = "text",
     batch_tokens: BatchTokens = 4096,
     as_json: AsJson = False,
+    engine: EngineName = "torch",
     **decoding: object,
 ) -> None:
     """Translate texts, or the lines of stdin, or with --markup documents.
@@ -113,7 +115,7 @@ def translate(
     from sightline.pipelines.translator import TranslationOptions
 
     check_markup(markup, n_best=n_best, scores=scores, alignment=alignment, prefix=prefix, as_json=as_json)
-    translator = open_pipeline(model, Translator)
+    translator = open_pipeline(model, Translator, engine=engine)
     check_languages(translator, to, from_)
     settings = translator.settings(n_best=n_best, **decoding)
     calibration = translator.bundle.training.calibration

@@ -1,6 +1,7 @@
 """The request of a search: its sentences, settings and lexical constraints, checked before the first step."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -23,10 +24,24 @@ class Cancellation:
 
     def __init__(self) -> None:
         self.is_cancelled = False
+        self._listeners: list[Callable[[], object]] = []
 
     def cancel(self) -> None:
         """End the searches."""
         self.is_cancelled = True
+        for listener in list(self._listeners):
+            listener()
+
+    @contextmanager
+    def notify(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Call a function as soon as it is cancelled, while the block lasts: for a search that cannot look itself."""
+        self._listeners.append(listener)
+        try:
+            if self.is_cancelled:
+                listener()
+            yield
+        finally:
+            self._listeners.remove(listener)
 
 
 @dataclass(frozen=True)

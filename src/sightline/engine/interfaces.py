@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from sightline.decoding import Cancellation, SharedState, State, StepNeeds, StepOutput
+from sightline.decoding import Cancellation, Hypothesis, Request, SharedState, State, StepNeeds, StepOutput
 
 
 @runtime_checkable
@@ -49,5 +49,17 @@ class Engine(Protocol):
         """End all searches in progress before their next step (`SearchCancelledError`); any thread may call this.
 
         Searches that begin afterwards are not affected.
+        """
+        ...
+
+
+@runtime_checkable
+class SearchEngine(Engine, Protocol):
+    """An engine with a search of its own, which needs nobody between two steps."""
+
+    def search(self, prompts: Sequence[Sequence[int]], request: Request, /) -> list[list[Hypothesis]] | None:
+        """Return what `sightline.decoding.search` would return; None if the request asks for what it does not know.
+
+        However many texts there are, they share the work: as one is done, another takes its place.
         """
         ...

@@ -1,6 +1,7 @@
 """The engines by name, a row each. Rows are plain data: an engine's modules are imported when it is opened."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sightline.config import one_of, unknown_name
@@ -18,6 +19,8 @@ class EngineRow:
     name: str
     engine: str | type
     """The class, which takes a model, or where it is: `module:name`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the class takes besides."""
 
 
 ENGINES: dict[str, EngineRow] = {}
@@ -31,12 +34,15 @@ def register(row: EngineRow) -> None:
 
 
 register(EngineRow("torch", "sightline.engine.torch_engine:TorchEngine"))
-register(EngineRow("native", "sightline.engine.native.native_engine:NativeEngine"))
+NATIVE = "sightline.engine.native.native_engine:NativeEngine"
+register(EngineRow("native", NATIVE, {"precision": "fp32"}))
+register(EngineRow("native-int8", NATIVE, {"precision": "int8"}))
 
 
 def open_engine(model: Any, name: str = "torch") -> "Engine":
-    """Open an engine for a model."""
+    """Open an engine for a model; raise `SettingsError` if there is none of this name or it cannot run the model."""
     if name not in ENGINES:
         raise SettingsError(f"{unknown_name(name, ENGINES, what='engine')}, not {one_of(ENGINES)}")
-    engine: Engine = resolve(ENGINES[name].engine)(model)
+    row = ENGINES[name]
+    engine: Engine = resolve(row.engine)(model, **row.options)
     return engine

@@ -23,7 +23,7 @@ from sightline.decoding import (
     search_for,
 )
 from sightline.engine import open_engine
-from sightline.engine.interfaces import Engine
+from sightline.engine.interfaces import Engine, SearchEngine
 from sightline.engine.torch_engine import TorchEngine
 from sightline.model import CausalLM, Seq2Seq
 from sightline.pipelines.detokenizer import IncrementalDetokenizer
@@ -160,6 +160,10 @@ class GenerativePipeline(Pipeline, ABC):
         super().__init__(bundle, folder=folder)
         self.engine: Engine = open_engine(self.model)
 
+    def use_engine(self, name: str) -> None:
+        """Generate with another engine from now on, which may hold a copy of the weights as they are now."""
+        self.engine = open_engine(self.model, name)
+
     def resolve_settings(self, n: int, overrides: Mapping[str, object]) -> DecodingSettings:
         """Return the decoding settings for `n` texts from one input."""
         return self.settings(**{**overrides, "n_best": n})
@@ -225,6 +229,15 @@ class GenerativePipeline(Pipeline, ABC):
         cancellation = self.engine.cancellation
         results: list[list[Hypothesis]] = [[] for _ in rows]
         lengths = [len(row) for row in rows]
+        if isinstance(self.engine, SearchEngine):
+            present = [number for number, length in enumerate(lengths) if length]
+            found = self.search_whole(
+                self.engine, [rows[n] for n in present], settings, [prefixes[n] for n in present if prefixes]
+            )
+            if found is not None:
+                for number, hypotheses in zip(present, found, strict=True):
+                    results[number] = hypotheses
+                return results
         for chosen in batch_by_tokens(lengths, batch_tokens=batch_tokens, rows=count_rows(settings)):
             own, beginnings = [rows[number] for number in chosen], [prefixes[number] for number in chosen if prefixes]
             with self.inference_mode():  # once for all steps, not before and after each
@@ -232,6 +245,19 @@ class GenerativePipeline(Pipeline, ABC):
             for number, hypotheses in zip(chosen, found, strict=True):
                 results[number] = hypotheses
         return results
+
+    def search_whole(
+        self,
+        engine: SearchEngine,
+        rows: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Sequence[int]],
+    ) -> list[list[Hypothesis]] | None:
+        """Let the engine search for all rows at once; None if it does not know what the request asks for."""
+        if not rows:
+            return []
+        request = self.build_request(rows, settings, prefixes, cancellation=engine.cancellation)
+        return engine.search([self.prompt_of(row) for row in rows], request)
 
     def search_for_trace(
         self, row: Sequence[int], settings: DecodingSettings, forward_pass: Pass, options: TraceOptions

@@ -34,6 +34,7 @@ def evaluate(
     documents: DocumentEnd | None = None,
     context: int | None = None,
     output: Path | str | None = None,
+    engine: str = "torch",
     **decoding: Any,
 ) -> "Report":
     """Score a model, or the one in a folder, on one test set: a file of the kind its task has.
@@ -41,7 +42,8 @@ def evaluate(
     `source` and `target` or `tsv` for translation (BLEU, chrF), `dialogues` for chat (perplexity), `text` for language
     models (perplexity, bits per character) and masked words (accuracy), `labeled` for classification (accuracy, F1).
     `decoding` overrides decoding settings (`beam_size=4`). The translations, replies or predicted classes are the
-    `outputs` of the report, and are written to the file `output`, one per line, in the order of the test set.
+    `outputs` of the report, and are written to the file `output`, one per line, in the order of the test set. `engine`
+    generates them, if a folder is given (see `load`).
     """
     from sightline.evaluation.evaluation_set import EvaluationSet
 
@@ -59,7 +61,7 @@ def evaluate(
     )
     if output is not None and (Path(output).is_dir() or not Path(output).resolve().parent.is_dir()):
         raise InputError(f"{output} is a folder, or in none: name a file in a folder that exists", option="output")
-    pipeline = load(model) if isinstance(model, Path | str) else model
+    pipeline = load(model, engine=engine) if isinstance(model, Path | str) else model
     task = task_of(pipeline)
     kinds = task.evaluation_sets if task else ()
     if task is None or examples.kind not in kinds:

@@ -46,6 +46,10 @@ def count_threads() -> int:
     return min(cores, cpu_quota() or cores, MAX_THREADS)
 
 
+N_TABLES = 10
+"""Tensors of the two embeddings, which come first."""
+
+
 class NativeModel:
     """A model in C: its weights packed, in int8 or as floats. It may be used from several threads at once."""
 
@@ -66,7 +70,8 @@ class NativeModel:
         self.library = open_library()
         self.config, self.precision, self.threads = config, precision, threads or count_threads()
         tensors = arrange(config, arrays)
-        self._tables = tensors[:10]  # embeddings, which C reads from where they are
+        # Embeddings, which C reads from where they are: copies, so that nothing else is kept, and nobody changes them.
+        self._tables = tensors[:N_TABLES] = [None if table is None else table.copy() for table in tensors[:N_TABLES]]
         self.n_weights = sum(tensor.size for tensor in tensors[10:] if tensor is not None)
         described = (library.Tensor * len(tensors))(*map(describe_tensor, tensors))
         frequencies = np.ascontiguousarray(rope_frequencies(config.rope)) if config.positions == "rope" else None

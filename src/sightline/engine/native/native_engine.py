@@ -8,9 +8,10 @@ from jaxtyping import Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from sightline.decoding import Cancellation, StepNeeds, StepOutput, TokenCandidates
+from sightline.decoding import Cancellation, Hypothesis, Request, StepNeeds, StepOutput, TokenCandidates
 from sightline.engine.native.compiler import load_library
-from sightline.engine.native.model import NativeModel, NativeState, Precision
+from sightline.engine.native.model import CancelFlag, NativeModel, NativeState, Precision
+from sightline.engine.native.search import find_unsupported_setting, search
 from sightline.engine.native.weights import find_unsupported
 from sightline.errors import SettingsError
 from sightline.model.interfaces import Model
@@ -72,6 +73,26 @@ class NativeEngine:
         if needs.candidates is None:
             return StepOutput(logits, state, attention)
         return StepOutput(None, state, attention, TokenCandidates.of(logits, needs.candidates))
+
+    def search(self, prompts: Sequence[Sequence[int]], request: Request) -> list[list[Hypothesis]] | None:
+        """Carry out a whole search in C; None for what it does not know: rules, sampling, stop strings, prefixes."""
+        is_plain = not request.prefixes and request.is_complete is None
+        if not is_plain or find_unsupported_setting(request.settings) is not None:
+            return None
+        request.check_vocabulary(self.model.vocab_size)
+        flag, cancellation = CancelFlag(), request.cancellation or Cancellation()
+        with cancellation.notify(flag.cancel):
+            found = search(
+                self.model,
+                prompts,
+                request.settings,
+                first_ids=[context[-1] for context in request.contexts],
+                end_ids=request.end_ids,
+                max_new_tokens=request.limits,
+                cancel=flag,
+            )
+        request.check_cancelled()
+        return found
 
     def cancel(self) -> None:
         """End all searches in progress before their next step."""
