@@ -35,7 +35,7 @@ class NativeEngineHook(BuildHookInterface):  # type: ignore[type-arg]
         library = compiler.prebuilt_path(Path(self.folder.name))
         try:
             compiler.compile_library(program, library)
-        except compiler.NativeUnavailableError as error:
+        except (compiler.NativeUnavailableError, OSError) as error:
             self.app.display_warning(f"the wheel is without the native engine's library: {error}")
             return
         build_data["force_include"][str(library)] = f"sightline/engine/native/{library.name}"

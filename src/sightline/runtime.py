@@ -4,6 +4,7 @@ Does not import torch at module level, so that the command line can set threads 
 """
 
 import ctypes
+import errno
 import importlib
 import os
 import random
@@ -249,8 +250,14 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # malloc.
 
 
 def cache_folder() -> Path:
-    """Return the folder for what was measured or built on this machine and can be again; it may not exist yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sightline"
+    """Return the folder for what was measured or built on this machine and can be again; it may not exist yet.
+
+    Raises `OSError` if the user has no home, as in some containers.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sightline"
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "there is no home folder", "~") from None
 
 
 def keep_freed_memory() -> bool:

@@ -87,6 +87,8 @@ def test_library_is_chosen_for_single_products_only():
     assert matmul.fp32_precision == before
     with by_way("default"):
         assert matmul.fp32_precision == before
+    with pytest.raises(ValueError, match="bfloat16 is a way of single products"):
+        by_way("bfloat16").__enter__()
 
 
 def masked(n_texts, n_queries, n_keys):

@@ -92,6 +92,16 @@ def test_measuring_changes_nothing_but_the_products(tmp_path, monkeypatch):
     assert weights_of(tmp_path / "auto") == weights_of(tmp_path / "plain")
 
 
+def test_environment_keeps_new_runs_to_torchs_own(measured, tmp_path, monkeypatch):
+    """Nothing is measured, recorded or told."""
+    monkeypatch.setenv(precision.FORCED, "float32")
+    listener = Listener()
+    train("translation", overrides(tmp_path, "translation", **SETTINGS), out=tmp_path / "run", reporter=listener)
+    assert measured == []
+    assert "products" not in record_of(tmp_path / "run")
+    assert not [line for line in listener.lines if line.startswith("matrix products")]
+
+
 def test_run_that_began_before_there_was_a_choice_continues_as_it_began(measured, tmp_path):
     chosen = overrides(tmp_path, "translation", **SETTINGS)
     train("translation", {**chosen, "training.precision": "float32"}, out=tmp_path / "plain")

@@ -1,5 +1,7 @@
 """The chunked loss must be the plain one, only smaller; with R-Drop it must be that of Liang et al. (2021)."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -52,7 +54,7 @@ def chosen(way):
 def test_projected_cross_entropy_by_another_way_is_the_same_to_its_digits(monkeypatch, way, smoothing, with_bias):
     """Value, sums in 32 bits, and every gradient; in chunks."""
     n_rows = MIN_ROWS + 50
-    monkeypatch.setattr(loss_module, "CHUNK_BYTES", 100 * 30 * 4)
+    monkeypatch.setattr(loss_module, "CHUNK_BYTES", 100 * 30 * 4)  # three chunks, or two of half as wide numbers
     hidden, weight, bias, targets = inputs(n_rows)
     leaves = [hidden, weight, bias] if with_bias else [hidden, weight]
     found = []
@@ -69,16 +71,19 @@ def test_projected_cross_entropy_by_another_way_is_the_same_to_its_digits(monkey
         assert_close(mine, theirs, atol=0.03 * float(theirs.abs().max()), rtol=0.02)
 
 
-def test_sixteen_bits_are_left_out_where_digits_count():
+def test_sixteen_bits_are_left_out_where_digits_count(monkeypatch):
     """R-Drop compares two nearly equal distributions, and validation compares losses; few rows are not worth it."""
     hidden, weight, _, targets = inputs(2 * MIN_ROWS)
     rows = slice(None, MIN_ROWS - 1)
     with chosen("bfloat16"), torch.no_grad():
         assert way_of_projection(hidden, weight) == "default"
+    taken = []
+    monkeypatch.setattr(loss_module, "by_way", lambda way: taken.append(way) or nullcontext())
     with chosen("bfloat16"):
         assert way_of_projection(hidden, weight) == "bfloat16"
         assert way_of_projection(hidden[rows], weight) == "default"
         found = projected_cross_entropy(hidden, weight, targets, r_drop=1.0)
+    assert taken == ["default"]
     assert torch.equal(found, projected_cross_entropy(hidden, weight, targets, r_drop=1.0))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -147,11 +148,23 @@ def test_spoiled_cache_is_measured_anew(own_cache, monkeypatch, content):
     assert TimingsCache.open().times == {LINEAR.name: {"default": 3.0}}
 
 
-def test_without_a_place_to_write_it_is_measured_each_time(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+@pytest.mark.parametrize("place", ["in a file", "taken by a folder", "no home"])
+def test_without_a_place_to_write_it_is_measured_each_time(own_cache, tmp_path, monkeypatch, place):
+    if place == "in a file":
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    elif place == "no home":
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", homeless)
+    else:
+        own_cache.mkdir(parents=True)
     monkeypatch.setattr(precision, "time_ways", lambda shape: {"default": 3.0})
     assert measure([LINEAR]) == {LINEAR: {"default": 3.0}}
+
+
+def homeless():
+    """What `Path.home` does for a user without an entry in the list of users."""
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_choice_is_that_of_a_run_of_this_model(monkeypatch):
@@ -163,9 +176,34 @@ def test_choice_is_that_of_a_run_of_this_model(monkeypatch):
     assert products == Products(optimizer="onednn")
 
 
-def test_environment_forces_torchs_own(monkeypatch):
-    monkeypatch.setenv(precision.FORCED, "float32")
-    assert choose_products(lambda: pytest.fail("nothing is to be run")) == Products()
+def test_hopeless_ways_are_found_out_by_a_few_rows(monkeypatch):
+    """Where a product of 16 bits takes seconds, it is not asked for with all rows."""
+    asked = []
+
+    seconds = {"default": 0.01, "onednn": 0.009, "bfloat16": 0.5}
+    monkeypatch.setattr(precision, "timed_run", lambda shape, way: asked.append((shape.numbers[0], way)) or Named(way))
+    monkeypatch.setattr(precision, "rounds_to_16_bits", lambda: False)
+    monkeypatch.setattr(precision, "seconds_of", lambda run, repeats: seconds[run.way])
+    assert time_ways(LINEAR) == {"default": 0.01, "onednn": 0.009}
+    few = [(MIN_ROWS, way) for way in ("default", "onednn", "bfloat16")]
+    assert asked == [*few, (512, "default"), (512, "onednn")]
+
+
+class Named:
+    """A run that knows its way and does nothing."""
+
+    def __init__(self, way):
+        self.way = way
+
+    def __call__(self):
+        pass
+
+
+def test_attention_and_updates_take_no_16_bits(monkeypatch):
+    """Not even by oneDNN, where it takes them by itself."""
+    monkeypatch.setattr(precision, "rounds_to_16_bits", lambda: True)
+    assert time_ways(Shape("optimizer", (2, 8, 12))).keys() == {"default"}
+    assert "in 16 bits (bfloat16), stored in 32" in describe(Products({"12x20": "onednn"}))
 
 
 @pytest.mark.parametrize("products", [Products(), CHOSEN])
@@ -184,6 +222,7 @@ def test_record_gives_the_choice_back(products):
         ({"projection": []}, "projection are not names of ways"),
         ({"attention": "quick"}, "unknown way of attention"),
         ({"optimizer": 3}, "unknown way of attention or of the optimizer"),
+        ({"optimizer": "bfloat16"}, "unknown way of attention or of the optimizer"),
     ],
 )
 def test_record_that_was_changed_is_refused(changed, message):
@@ -191,7 +230,8 @@ def test_record_that_was_changed_is_refused(changed, message):
         from_record(None if changed is None else {**to_record(CHOSEN), **changed})
 
 
-def test_choice_is_told_in_one_line():
+def test_choice_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(precision, "rounds_to_16_bits", lambda: False)
     assert describe(Products()) == "matrix products: torch's own, nothing else is 15 % faster here"
     assert describe(CHOSEN) == (
         "matrix products, as measured here: the output projection and Muon's updates by oneDNN; 1 linear shape in 16 "

@@ -40,7 +40,9 @@ class Mask:
     @cached_property
     def hides_everything(self) -> bool:
         """Whether some query may attend to nothing: its text is empty."""
-        return not self.is_causal and bool((self.additive.amax(dim=-1) == -math.inf).any())
+        if self.is_causal or not self.additive.numel():
+            return False
+        return bool((self.additive.amax(dim=-1) == -math.inf).any())
 
     @classmethod
     def of(cls, allowed: Bool[Tensor, "#B #H #T S"], *, dtype: torch.dtype = torch.float32) -> "Mask":

@@ -5,7 +5,7 @@ multiplies 32-bit numbers by MKL, which on many processors is not the fastest. T
 
     default    as torch does by itself
     onednn     torch's other library, twice as fast on some processors; see `onednn` for its digits
-    bfloat16   factors rounded to 16 bits, sums in 32; results are stored in 32 bits again
+    bfloat16   factors rounded to 16 bits, sums in 32, results rounded to 16; they are stored in 32 bits again
 
 Which way each shape takes is measured before a run (`training/precision.py`), held by `runtime`, and applies only
 within `runtime.multiply_by`. Everywhere else, and on any other device than a CPU, these are torch's own products.
@@ -13,6 +13,7 @@ within `runtime.multiply_by`. Everywhere else, and on any other device than a CP
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -96,6 +97,16 @@ def onednn() -> Iterator[None]:
 
 @contextmanager
 def by_way(way: Way) -> Iterator[None]:
-    """Compute everything within in 32 bits by torch's own choice, or by oneDNN."""
+    """Multiply 32-bit numbers within by torch's own choice, or by oneDNN."""
+    if way == "bfloat16":
+        raise ValueError("bfloat16 is a way of single products, whose factors are rounded first")
     with nullcontext() if way == "default" else onednn():
         yield
+
+
+@cache
+def rounds_to_16_bits() -> bool:
+    """Tell whether oneDNN takes 16-bit factors here, as it does where the processor has matrix units for them."""
+    x = torch.randn(64, 64, generator=torch.Generator().manual_seed(1))
+    with onednn():
+        return not torch.allclose(x @ x, (x.double() @ x.double()).float(), atol=1e-4)

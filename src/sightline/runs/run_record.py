@@ -154,7 +154,11 @@ def build_record_entries(run: PreparedRun, before: Mapping[str, Any] | None) -> 
         "environment": collect_environment(run.state.model),
         "began": [*(before or {}).get("began", []), now()],
         **({"plans": (before or {}).get("plans", [])} if before is None or has_plans(before) else {}),
-        **({"products": before["products"]} if before and "products" in before else {}),
+        **(
+            {"products": before["products"]}
+            if before and "products" in before and run.settings.precision == "auto"
+            else {}
+        ),
         "outcome": None,
     }
 

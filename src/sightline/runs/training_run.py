@@ -377,15 +377,16 @@ def decide_products(run: PreparedRun, folder: Path, rank: Rank, reporter: Report
     """
     if run.settings.precision != "auto" or run.settings.compile or run.state.device.type != "cpu":
         return Products()
-    told = b""
+    told = b"null"
     if rank.is_main:
         record = read_run_record(folder) or {}
-        if "products" not in record:
-            products = Products() if resumed else measure_products(run)
+        if "products" not in record and not resumed and (products := measure_products(run)) is not None:
             record = {**record, "products": precision.to_record(products)}
             write_run_record(folder, record)
-        told = json.dumps(record["products"]).encode()
+        told = json.dumps(record.get("products")).encode()
     entries = json.loads(rank.gather(told)[0])
+    if entries is None:
+        return Products()
     try:
         products = precision.from_record(entries)
     except InputError as error:
@@ -396,13 +397,16 @@ def decide_products(run: PreparedRun, folder: Path, rank: Rank, reporter: Report
     return products
 
 
-def measure_products(run: PreparedRun) -> Products:
-    """Measure with a typical batch; model, optimizer and random generators are unchanged, to the last bit."""
+def measure_products(run: PreparedRun) -> Products | None:
+    """Measure with a typical batch; model, optimizer and random generators are unchanged, to the last bit.
+
+    None if there is nothing to measure with, or it is not wanted.
+    """
     epoch = run.batch_source.epoch(0)
     batch = epoch[int(epoch.sizes.argsort()[len(epoch) // 2])]
     model, optimizer, loss = run.state.model, run.state.optimizer, batch_loss(run)
-    if not len(batch):
-        return Products()
+    if not len(batch) or not precision.may_measure():
+        return None
     with preserve_state(model, optimizer):
         return precision.choose_products(partial(forward_backward, model, batch, loss), optimizer.hidden_matrices)
 

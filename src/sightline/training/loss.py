@@ -64,7 +64,7 @@ def projected_cross_entropy(
             loss = _NarrowProjectedCrossEntropy.apply(*narrow)  # type: ignore[no-untyped-call]
         else:
             arguments = (hidden, weight, bias, targets, smoothing, r_drop)
-            with by_way(way):
+            with by_way("default" if way == "bfloat16" else way):
                 loss = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
 
@@ -158,10 +158,10 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 class _NarrowProjectedCrossEntropy(torch.autograd.Function):
-    """The same with logits, probabilities and factors of 16 bits; sums, the loss and all gradients have 32.
+    """The same with logits, probabilities and factors of 16 bits; losses and the gradients of chunks add up in 32.
 
-    torch's softmax computes in 32 bits and rounds once. A probability is then right to one part in 500, as is what it
-    contributes to a gradient; the loss of a token to 0.002.
+    A logit keeps eight binary digits: one between 8 and 16 is right to 0.03, and so, in proportion, is its probability.
+    The errors of tokens are as often up as down; what becomes of models trained this way is in docs/log.md.
     """
 
     @staticmethod
@@ -178,7 +178,8 @@ class _NarrowProjectedCrossEntropy(torch.autograd.Function):
         rows_narrow, weight_narrow = hidden.bfloat16(), weight.bfloat16()
         bias_narrow = None if bias is None else bias.bfloat16()
         losses = hidden.new_empty(hidden.size(0), 1)
-        for at in iter_chunks(hidden.size(0), row_bytes=vocab_size * weight_narrow.element_size()):
+        row_bytes = vocab_size * weight_narrow.element_size()
+        for at in iter_chunks(hidden.size(0), row_bytes=row_bytes, chunk_bytes=CHUNK_BYTES):
             rows, target = rows_narrow[at], targets[at, None]  # C E, C 1
             logits = F.linear(rows, weight_narrow, bias_narrow)  # C V
             gradient = logits.softmax(dim=1)  # the probabilities, at first

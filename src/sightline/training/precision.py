@@ -18,17 +18,17 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from sightline.errors import InputError, JSONError
+from sightline.errors import InputError, JSONError, SightlineError
 from sightline.model.attention import attend_batched, attend_fused
 from sightline.model.masks import Mask
-from sightline.model.products import by_way, linear
+from sightline.model.products import by_way, linear, rounds_to_16_bits
 from sightline.runtime import MIN_ROWS, Products, Way, cache_folder, multiply_by
 from sightline.storage import parse_object, write_file
 from sightline.training.loss import projected_cross_entropy
@@ -44,7 +44,7 @@ HOPELESS = 4
 """A way that takes this many times as long as torch's own is not timed again."""
 WAYS: tuple[Way, ...] = get_args(Way)
 FORCED = "SIGHTLINE_PRECISION"
-"""Environment variable: with the value float32, nothing is measured and torch's own products are used."""
+"""Environment variable: with the value float32, nothing is measured, and new runs use torch's own products."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Shape:
     kind: Literal["linear", "projection", "attention", "optimizer"]
     numbers: tuple[int, ...]
     """Rows, inputs and outputs; of attention texts, heads, queries, keys and width; of updates count, rows, columns."""
+
+    def with_few_rows(self) -> "Shape":
+        """Return a shape that takes little time, and as much in one way as in another."""
+        n_rows, *rest = self.numbers
+        return replace(self, numbers=(min(n_rows, MIN_ROWS) if self.kind in ("linear", "projection") else 1, *rest))
 
     @property
     def name(self) -> str:
@@ -82,12 +87,15 @@ class ShapeRecorder(Products):
         return False
 
 
+def may_measure() -> bool:
+    """Tell whether the environment lets products be measured."""
+    return os.environ.get(FORCED) != "float32"
+
+
 def choose_products(
     run_batch: Callable[[], object], hidden_matrices: Sequence[Tensor] = (), *, use_cache: bool = True
 ) -> Products:
     """Measure the products of one forward and backward pass, and of Muon's updates; return the fastest sound ways."""
-    if os.environ.get(FORCED) == "float32":
-        return Products()
     recorder = ShapeRecorder()
     with multiply_by(recorder):
         run_batch()
@@ -179,19 +187,33 @@ def time_ways(shape: Shape) -> Times:
 
     A turn is long enough for threads and caches to settle, as they do in training: short products are repeated.
     """
-    runs = {way: timed_run(shape, way) for way in WAYS if not (shape.kind in ONLY_32_BITS and way == "bfloat16")}
     generator = torch.get_rng_state()
-    for run in runs.values():  # the first call may build a kernel
+    ways = [way for way in WAYS if shape.kind not in ONLY_32_BITS or not is_narrow(way)]
+    # Without units for 16 bits a product of them may take seconds: a few rows show that, too.
+    ways = keep_hopeful({way: timed_run(shape.with_few_rows(), way) for way in ways})
+    kept = {way: timed_run(shape, way) for way in ways}
+    for run in kept.values():  # the first call may build a kernel
         run()
-    once = {way: seconds_of(run, 1) for way, run in runs.items()}
-    kept = {way: run for way, run in runs.items() if once[way] <= HOPELESS * once["default"]}
-    repeats = max(1, round(SECONDS_PER_TURN / once["default"]))
+    repeats = max(1, round(SECONDS_PER_TURN / seconds_of(kept["default"], 1)))
     seconds: dict[str, list[float]] = {way: [] for way in kept}
     for _ in range(ROUNDS):
         for way, run in kept.items():
             seconds[way].append(seconds_of(run, repeats))
     torch.set_rng_state(generator)
     return {way: statistics.median(taken) for way, taken in seconds.items()}
+
+
+def is_narrow(way: Way) -> bool:
+    """Tell whether a way takes factors of 16 bits on this machine."""
+    return way == "bfloat16" or (way == "onednn" and rounds_to_16_bits())
+
+
+def keep_hopeful(runs: Mapping[Way, Callable[[], None]]) -> list[Way]:
+    """Return the ways that do not take many times as long as torch's own."""
+    for run in runs.values():
+        run()
+    once = {way: seconds_of(run, 1) for way, run in runs.items()}
+    return [way for way, seconds in once.items() if seconds <= HOPELESS * once["default"]]
 
 
 def seconds_of(run: Callable[[], None], repeats: int) -> float:
@@ -275,7 +297,8 @@ MAX_CACHED = 2000
 class TimingsCache:
     """Times measured on this machine before."""
 
-    path: Path
+    path: Path | None
+    """None where the user has no home."""
     machine: str
     times: dict[str, Times]
     everything: dict[str, Any]
@@ -283,9 +306,10 @@ class TimingsCache:
     @classmethod
     def open(cls) -> "TimingsCache":
         """Read the cache; one that cannot be read is empty."""
-        path, machine = cache_folder() / CACHE_FILE, machine_key()
+        machine, path = machine_key(), None
         everything: dict[str, Any] = {}
         with suppress(OSError, InputError, JSONError):
+            path = cache_folder() / CACHE_FILE
             everything = dict(parse_object(path.read_bytes()))
         entries = everything.get(machine)
         known = entries if isinstance(entries, dict) and len(entries) <= MAX_CACHED else {}
@@ -293,10 +317,10 @@ class TimingsCache:
 
     def add(self, times: Mapping[str, Times]) -> None:
         """Add what was measured; where nothing can be written, it is measured again next time."""
-        if all(name in self.times for name in times):
+        if self.path is None or all(name in self.times for name in times):
             return
         self.everything[self.machine] = {**self.times, **times}
-        with suppress(OSError):
+        with suppress(OSError, SightlineError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_file(self.path, json.dumps(self.everything, indent=1) + "\n")
 
@@ -341,7 +365,7 @@ def from_record(record: object) -> Products:
             raise InputError(f"products of the kind {kind} are not names of ways")
         ways_of[kind] = ways
     attention, optimizer = record.get("attention", "fused"), record.get("optimizer", "default")
-    if attention not in ("fused", "batched") or optimizer not in WAYS:
+    if attention not in ("fused", "batched") or optimizer not in ("default", "onednn"):
         raise InputError("products have an unknown way of attention or of the optimizer")
     return Products(ways_of["linear"], ways_of["projection"], attention, optimizer)
 
@@ -350,7 +374,8 @@ def describe(products: Products) -> str:
     """Say in one line what was chosen."""
     if products.are_default:
         return "matrix products: torch's own, nothing else is 15 % faster here"
-    names = {"onednn": "by oneDNN", "bfloat16": "in 16 bits (bfloat16), stored in 32"}
+    narrow = "in 16 bits (bfloat16), stored in 32"
+    names = {"onednn": f"by oneDNN{f', {narrow}' if rounds_to_16_bits() else ''}", "bfloat16": narrow}
     parts = []
     for way, words in names.items():
         count = sum(chosen == way for chosen in products.linear.values())

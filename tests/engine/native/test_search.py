@@ -11,6 +11,7 @@ import torch
 from engine.native.small import VOCAB_SIZE, draw_texts, make_model, make_native
 from sightline.bundle import Bundle, save
 from sightline.decoding import DecodingSettings, Request, search
+from sightline.engine.native import search as search_module
 from sightline.engine.native.model import CancelFlag, NativeModel
 from sightline.engine.native.native_engine import EngineState, NativeEngine
 from sightline.engine.native.search import NativeSearchError, Progress, find_unsupported_setting
@@ -50,6 +51,17 @@ def test_search_finds_what_python_finds(family, precision, settings):
         limits = np.random.default_rng(seed).integers(1, 15, 9).tolist()
         expected = search_in_python(native, texts, settings, limits)
         assert search_in_c(native, texts, settings, max_new_tokens=limits) == expected
+
+
+def test_more_texts_than_there_is_room_for_results_take_several_calls(monkeypatch):
+    """Texts may be many and their limits high: nobody asks for memory that nobody has."""
+    native, texts = make_native(make_model("transformer")), draw_texts(9)
+    limits = [7, 14, 3, 9, 1, 14, 5, 2, 8]
+    expected = search_in_c(native, texts, SEARCHES[2], max_new_tokens=limits)
+    monkeypatch.setattr(search_module, "MAX_RESULT_TOKENS", 100)  # two texts of 14 tokens, three times each
+    progress = Progress()
+    assert search_in_c(native, texts, SEARCHES[2], max_new_tokens=limits, progress=progress) == expected
+    assert progress.n_done == 9
 
 
 @pytest.mark.parametrize("settings", SEARCHES[:4], ids=lambda it: f"beam {it.beam_size}")

@@ -69,13 +69,10 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str], *, add_special_tokens: bool = False) -> list[list[int]]:
         """Encode several texts at once, which is faster."""
-        try:
+        for text in texts:
+            require_unicode(text)
+        with translate_errors("the tokenizer cannot encode these texts"):
             encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
-        except BaseException as error:
-            for text in texts:
-                require_unicode(text)
-            with translate_errors("the tokenizer cannot encode these texts"):
-                raise error from None
         return [encoding.ids for encoding in encodings]
 
     def offsets(self, text: str, *, add_special_tokens: bool = False) -> list[tuple[int, int]]:

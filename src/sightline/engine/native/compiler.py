@@ -127,12 +127,15 @@ def find_or_compile() -> Build:
     if os.name != "posix":
         return Build(reason="the native engine needs a POSIX system")
     try:
-        prebuilt = prebuilt_path()
-        if prebuilt.exists() and find_danger(prebuilt.parent, prebuilt, may_be_roots=True) is None:
-            return Build(prebuilt)
+        prebuilt, refused = prebuilt_path(), ""
+        if prebuilt.exists():
+            danger = find_danger(prebuilt.parent, prebuilt, may_be_roots=True)
+            if danger is None:
+                return Build(prebuilt)
+            refused = f"; the library of this package is not used, since {danger}"
         compiler = find_compiler()
         if compiler is None:
-            return Build(reason="no C compiler was found (cc, gcc or clang, or what $CC names)")
+            return Build(reason=f"no C compiler was found (cc, gcc or clang, or what $CC names){refused}")
         folder = cache_folder() / "native"
         path = folder / f"transformer-{cache_key(compiler)}{suffix()}"
         if not path.exists():

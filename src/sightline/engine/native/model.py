@@ -3,7 +3,7 @@
 import ctypes
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -71,7 +71,8 @@ class NativeModel:
         self.config, self.precision, self.threads = config, precision, threads or count_threads()
         tensors = arrange(config, arrays)
         # Embeddings, which C reads from where they are: copies, so that nothing else is kept, and nobody changes them.
-        self._tables = tensors[:N_TABLES] = [None if table is None else table.copy() for table in tensors[:N_TABLES]]
+        copies = {id(table): table.copy() for table in tensors[:N_TABLES] if table is not None}
+        self._tables = tensors[:N_TABLES] = [copies.get(id(table)) for table in tensors[:N_TABLES]]
         self.n_weights = sum(tensor.size for tensor in tensors[10:] if tensor is not None)
         described = (library.Tensor * len(tensors))(*map(describe_tensor, tensors))
         frequencies = np.ascontiguousarray(rope_frequencies(config.rope)) if config.positions == "rope" else None
@@ -81,7 +82,7 @@ class NativeModel:
         self.handle = self.library.create_model(
             ctypes.byref(self.native_config), described, address(frequencies), number, self.threads
         )
-        self._finalizer = weakref.finalize(self, self.library.free_model, self.handle)
+        self.owner = Owner(self.handle, self.library.free_model, keeps=self._tables)
         self.step_bytes = int(self.library.step_bytes(self.handle))
 
     @classmethod
@@ -168,14 +169,34 @@ SMALL_READING = 1 << 27
 """Products of tokens and weights, up to which one thread reads: others may not be awake before it is done."""
 
 
+class Owner:
+    """Frees a handle of C when it goes; what it keeps goes after it, whatever order a garbage collection has.
+
+    At the end of the process nothing is freed: a thread may still be computing. Nor is it after a fork, in the new
+    process, where the helpers of a model do not exist and locks may be held by nobody.
+    """
+
+    def __init__(self, handle: int, free: Callable[[int], None], *, keeps: object) -> None:
+        self._finalizer = weakref.finalize(self, release, handle, free, os.getpid(), keeps)
+        self._finalizer.atexit = False
+
+    def give_away(self) -> None:
+        """Leave the handle to another owner."""
+        self._finalizer.detach()
+
+
+def release(handle: int, free: Callable[[int], None], process: int, keeps: object) -> None:  # noqa: ARG001 - kept till here
+    """Free a handle in the process that made it."""
+    if os.getpid() == process:
+        free(handle)
+
+
 class NativeState:
     """Rows of a model that is decoding: what each has seen. To be used by one thread at a time."""
 
     def __init__(self, model: NativeModel, handle: int) -> None:
         self.model, self.handle = model, handle
-        self._finalizer = weakref.finalize(self, model.library.free_state, handle)
-        # The model must be freed after its states; finalizers do not say in which order they run at the end.
-        self._finalizer.atexit = False
+        self.owner = Owner(handle, model.library.free_state, keeps=model.owner)
 
     @property
     def n_rows(self) -> int:
@@ -202,7 +223,7 @@ class NativeState:
         """Append the rows of another state, which may not be used again."""
         if other.model is not self.model or other is self:
             raise ValueError("only another state of the same model can be joined")
-        other._finalizer.detach()
+        other.owner.give_away()
         self.model.library.join(self.handle, other.handle)
 
     def check(self, ids: Int32[ndarray, "R"]) -> None:

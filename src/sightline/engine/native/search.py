@@ -6,6 +6,7 @@ no text's depends on the others.
 
 import ctypes
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from sightline.errors import InputError, SettingsError, SightlineError
 
 MAX_ROWS = 64
 """Hypotheses that each thread extends at once: more would serve no weight better, and leave the cache sooner."""
+
+MAX_RESULT_TOKENS = 1 << 25
+"""Tokens that there is room for in the results of a call: 256 MB of memory, most of it never touched."""
 
 FINISH_REASONS: dict[int, FinishReason] = {1: "eos", 2: "length"}
 NOT_FINITE, NOTHING_FOUND, TOO_LONG = 1, 2, 3
@@ -74,6 +78,18 @@ def search(
     if not texts:
         return []
     limits = list_limits(settings, texts, first_ids, max_new_tokens)
+    step = max(1, MAX_RESULT_TOKENS // (max(limits) * settings.n_best))
+    if len(texts) > step:  # one call after another
+        return list(
+            chain.from_iterable(
+                search(
+                    model, texts[at : at + step], settings, first_ids=first_ids[at : at + step], end_ids=end_ids,
+                    max_new_tokens=limits[at : at + step], max_rows=max_rows, threads=threads, cancel=cancel,
+                    progress=progress,
+                )
+                for at in range(0, len(texts), step)
+            )
+        )  # fmt: skip
     # Long texts first: at the end the threads then have little left to wait for.
     order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
     packed = pack_texts([texts[index] for index in order])
@@ -84,7 +100,7 @@ def search(
     check_ids(ends, model.vocab_size, "end_ids")
     own_limits = np.asarray([limits[index] for index in order], dtype=np.int32)
     results = np.zeros(len(texts), dtype=np.int64)
-    np.cumsum(own_limits[:-1] * settings.n_best, out=results[1:])
+    np.cumsum(own_limits[:-1].astype(np.int64) * settings.n_best, out=results[1:])
     n_tokens = int(results[-1]) + int(own_limits[-1]) * settings.n_best
     tokens, log_probs = np.empty(n_tokens, dtype=np.int32), np.empty(n_tokens, dtype=np.float32)
     lengths, reasons = (np.zeros((len(texts), settings.n_best), dtype=np.int32) for _ in range(2))

@@ -206,7 +206,8 @@ def arrange(config: BlockConfig, arrays: Arrays) -> list[Shaped[ndarray, "..."] 
         if slot.name not in found:
             if slot.name not in arrays:
                 raise ValueError(f"the weight {slot.name} is missing")
-            array = np.ascontiguousarray(arrays[slot.name], dtype=np.float32)
+            # Aligned, too: in a file, one weight may begin where another of an odd size ends.
+            array = np.require(arrays[slot.name], dtype=np.float32, requirements=["C", "A"])
             if array.shape != slot.shape:
                 raise ValueError(f"the weight {slot.name} has the shape {array.shape} instead of {slot.shape}")
             found[slot.name] = array
