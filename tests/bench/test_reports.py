@@ -109,8 +109,10 @@ def test_charts_are_drawn_from_json(tmp_path, capsys):
 
 
 def test_speed_is_relative_to_the_fastest_peer():
-    rows = [{"median_seconds": 2.0}, {"median_seconds": 4.0}, {"median_seconds": 8.0}]
-    assert [speed(row, rows) for row in rows] == [2.0, 1.0, 0.5]
+    names = {"sightline": 2.0, "sightline native int8": 1.0, "before": 3.0, "other": 4.0, "slow": 8.0}
+    rows = [{"name": name, "median_seconds": seconds} for name, seconds in names.items()]
+    assert [speed(row, rows) for row in rows] == [2.0, 4.0, 4 / 3, 1.0, 0.5]  # no engine of ours is a peer
+    assert speed(rows[0], rows[:1]) == 1.0
     assert [duration(one) for one in (2.34, 0.5, 0.0012)] == ["2.3 s", "500 ms", "1.2 ms"]
 
 
