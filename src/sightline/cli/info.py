@@ -51,6 +51,7 @@ def describe_engines() -> dict[str, Any]:
     from sightline.engine import ENGINES
     from sightline.engine.native.compiler import load_library
     from sightline.engine.native.library import open_library
+    from sightline.engine.registry import NATIVE
 
     loaded = load_library()
     native: dict[str, Any] = {"available": loaded.library is not None}
@@ -63,7 +64,8 @@ def describe_engines() -> dict[str, Any]:
             "instruction_sets": library.supported,
             "used": library.compiled[library.choose()],
         }
-    known: dict[str, Any] = {"torch": {"available": True, "version": version("torch")}, "native": native}
+    known: dict[str, Any] = {"torch": {"available": True, "version": version("torch")}}
+    known |= {name: native for name, row in ENGINES.items() if row.engine == NATIVE}
     return {name: known.get(name, {"available": True}) for name in ENGINES}
 
 
