@@ -290,8 +290,8 @@ INLINE int32_t max_lanes_int(vi lanes)
 #endif
 }
 
-/* Run `body` for all n elements, `lane` being the index of each among the partial sums: whole vectors first. The rest
-   is copied into one more set of sixteen, filled up with zeros, which change no sum. */
+/* Run `whole` for all vectors of n elements, `at` being where each begins and `part` its place among the partial sums,
+   then `rest` for what is left: there it is copied into one more set of sixteen, filled up with zeros, which change no sum. */
 #define FOR_LANES(n, i, whole, rest)                                                                                   \
     do {                                                                                                               \
         int i = 0;                                                                                                     \
